@@ -98,7 +98,7 @@ async def operate(dice: random.Random, table: Table, count: int) -> int:
         if live:
             record = dice.choice(live)
             turn = str(uuid.UUID(int=dice.getrandbits(128), version=4))
-            await table.say(record.session_id, "session.turn.start", p.TurnStart(
+            await table.send(record.session_id, "session.turn.start", p.TurnStart(
                 turn_id=turn, turn_index=table.next_turn(record.session_id)),
                                    prompt_id=record.prompt_id)
 
@@ -119,7 +119,7 @@ async def operate(dice: random.Random, table: Table, count: int) -> int:
     async def late() -> None:
         if sessions:
             gone = p.TurnEnd(turn_id="gone", stop_reason="end_turn")
-            await table.say(dice.choice(sessions), "session.turn.end", gone)
+            await table.send(dice.choice(sessions), "session.turn.end", gone)
 
     async def restart() -> None:
         await table.engine.stop()

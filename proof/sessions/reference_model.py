@@ -211,8 +211,8 @@ class Conversation(RuleBasedStateMachine):
         if self.model.active is None or not self.model.attached or self.table.seqs.get(self.session_id):
             return
         features = {"adapter_type": "process", "permission": "asks", "pause": "signal"}
-        self.wait(self.table.say(self.session_id, "session.capabilities",
-                                 p.Capabilities(dps_version=DPS_VERSION, features=features)))
+        self.wait(self.table.send(self.session_id, "session.capabilities",
+                                  p.Capabilities(dps_version=DPS_VERSION, features=features)))
         self.confirm()
 
     def working(self) -> str | None:
@@ -249,7 +249,7 @@ class Conversation(RuleBasedStateMachine):
     @rule(now=st.sampled_from(("paused", "running")))
     def reports_its_state(self, now: str) -> None:
         was = self.working()
-        self.wait(self.table.told_state(self.session_id, now, "paused" if now == "running" else "running"))
+        self.wait(self.table.report_state(self.session_id, now, "paused" if now == "running" else "running"))
         number = self.model.active
         assert number is not None
         if (was, now) in (("pausing", "paused"), ("resuming", "running")):

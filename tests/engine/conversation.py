@@ -162,8 +162,8 @@ class Table:
         target = Target(command_id=command_id, session_id=session_id)
         return await self.engine.submit(OWNER, CommandBody(type=kind, target=target), remember)
 
-    async def told_state(self, session_id: str, state: Any, previous: Any = "running") -> None:
-        await self.say(session_id, "agent.state.changed", p.StateChanged(state=state, previous=previous))
+    async def report_state(self, session_id: str, state: Any, previous: Any = "running") -> None:
+        await self.send(session_id, "agent.state.changed", p.StateChanged(state=state, previous=previous))
 
     async def vote(self, approval_id: str, decision: Any, who: Principal = OWNER) -> Any:
         return await self.engine.vote(who, approval_id, GrantBody(decision=decision), remember)
@@ -180,7 +180,7 @@ class Table:
     async def confirm(self, session_id: str, seq: int) -> None:
         await (await self.lane(session_id)).call(ControlsConfirmed(seq))
 
-    async def say(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> Frame:
+    async def send(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> Frame:
         """The runner says one durable frame. Turns have short names in tests, and UUIDs on the wire."""
         payload = with_turn_uuid(payload)
         if isinstance(payload, p.TurnStart):
@@ -200,15 +200,15 @@ class Table:
     async def boxed(self, session_id: str, box: Box | None, **metadata: Any) -> None:
         """The runner answers the last open, and states the opening's box."""
         answered = {"in_reply_to": self.wire.last("control.session.open").message_id} if box is not None else {}
-        await self.say(session_id, "session.capabilities", p.Capabilities(
+        await self.send(session_id, "session.capabilities", p.Capabilities(
             dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": self.permission}, box=box),
             **{**answered, **metadata})
 
     async def started(self, session_id: str, turn_id: str = "t1") -> None:
         prompt = self.wire.last("control.prompt.request").payload
-        await self.say(session_id, "session.turn.start", p.TurnStart(
+        await self.send(session_id, "session.turn.start", p.TurnStart(
             turn_id=turn_id, turn_index=self.next_turn(session_id)),
-                       prompt_id=prompt.prompt_id)
+                        prompt_id=prompt.prompt_id)
 
     def next_turn(self, session_id: str) -> int:
         """The turn_index that the session's next turn has."""
@@ -216,23 +216,23 @@ class Table:
 
     async def asked(self, session_id: str, command: str = "ls", turn_id: str = "t1", invocation: str = "i1") -> None:
         tool_input = msgspec.Raw(msgspec.json.encode({"command": command}))
-        await self.say(session_id, "tool.invoke.request", p.ToolRequest(
+        await self.send(session_id, "tool.invoke.request", p.ToolRequest(
             invocation_id=invocation, turn_id=turn_id, tool_name="shell", input=tool_input, title=command))
-        await self.say(session_id, "agent.interaction.request", p.InteractionRequest(
+        await self.send(session_id, "agent.interaction.request", p.InteractionRequest(
             interaction_id="x-" + invocation, interaction_type="PERMISSION", title=command,
             context=p.InteractionContext(tool_name="shell", invocation_id=invocation)))
 
     async def resolved(self, session_id: str, outcome: Any, invocation: str = "i1") -> None:
-        await self.say(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(
+        await self.send(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(
             interaction_id="x-" + invocation, outcome=outcome, decided_at=""))
 
     async def result(self, session_id: str, output: str = "done", status: Any = "ok", invocation: str = "i1") -> None:
-        await self.say(session_id, "tool.invoke.result", p.ToolResult(
+        await self.send(session_id, "tool.invoke.result", p.ToolResult(
             invocation_id=invocation, status=status, output_type="text", output=output, duration_ms=1))
 
     async def ended(self, session_id: str, stop_reason: Any = "end_turn", turn_id: str = "t1", **meta: Any) -> None:
-        await self.say(session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason=stop_reason), **meta)
-        await self.say(session_id, "session.usage", USAGE)
+        await self.send(session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason=stop_reason), **meta)
+        await self.send(session_id, "session.usage", USAGE)
 
     async def state(self, command_id: str) -> str:
         record = await self.ledger.command(command_id, "default")

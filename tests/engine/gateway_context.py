@@ -51,7 +51,7 @@ class Room(Table):
         return command.id
 
     async def able(self) -> None:
-        await self.say(self.session_id, "session.capabilities", p.Capabilities(
+        await self.send(self.session_id, "session.capabilities", p.Capabilities(
             dps_version=DPS_VERSION, agent=p.AgentIdentity(agent_id="shell", name="b", model="m"), features={
                 "adapter_type": "sdk", "permission": "asks", "context_owner": "gateway", "context_compaction": True}))
 
@@ -66,10 +66,10 @@ class Room(Table):
 
     async def finish(self, text: str, used: int | None = None, stop_reason: Any = "end_turn") -> None:
         turn_id = f"t{self.turns}"
-        await self.say(self.session_id, "agent.text.done", p.TextDone(
+        await self.send(self.session_id, "agent.text.done", p.TextDone(
             turn_id=turn_id, block_id=f"b{self.turns}", text=text))
-        await self.say(self.session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason=stop_reason))
-        await self.say(self.session_id, "session.usage", p.Usage(
+        await self.send(self.session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason=stop_reason))
+        await self.send(self.session_id, "session.usage", p.Usage(
             token_usage=p.TokenUsage(input_tokens=3, output_tokens=5),
             cost_usage=p.Quota(limit=-1, used=0, unit="USD"),
             message_usage=p.MessageQuota(limit=-1, used=1, unit="COUNT"),
@@ -99,11 +99,11 @@ class Room(Table):
             "trigger": "requested", "request_id": asked.payload.request_id,
             "covers": p.Covers(plan["first_kept"], plan["entries"]), **changes}
         in_reply_to = fields.pop("in_reply_to", asked.message_id)
-        await self.say(self.session_id, "session.compacted", p.Compacted(**fields), in_reply_to=in_reply_to)
+        await self.send(self.session_id, "session.compacted", p.Compacted(**fields), in_reply_to=in_reply_to)
         await self.settled()
 
     async def refuse(self, sentence: str = "the model said no") -> None:
-        await self.say(self.session_id, "session.error", p.SessionError(
+        await self.send(self.session_id, "session.error", p.SessionError(
             error_code="COMPACTION_FAILED", message=sentence, fatal=False), in_reply_to=self.asked_for().message_id)
         await self.settled()
 

@@ -97,7 +97,7 @@ async def refused(table: Table, command: Command, opened_in: Box | None) -> Comm
     await table.boxed(session_id, opened_in)
     prompt = table.wire.last("control.prompt.request")
     assert prompt.payload.only_in_box == CLOSED
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code=Code.NOT_BOXED.value, message="It is in less of a box.", fatal=False),
         in_reply_to=prompt.message_id)
     return await now(table, command)

@@ -35,8 +35,8 @@ HOUR = 3_600_000
 OPEN = RuleSet([Rule(name="all", effect="allow", door="command", type="execute")])
 
 
-class Room(Table):
-    """A table at which people talk through a chat."""
+class ChatTable(Table):
+    """A table whose people send messages through a chat."""
 
     def __init__(self, policy: RuleSet = OPEN, **settings: Any) -> None:
         super().__init__(policy, transcripts=MemoryTranscripts())
@@ -48,7 +48,7 @@ class Room(Table):
         return IdempotencyRecord(tenant_id="default", scope=f"chat-{self.kept}", fingerprint="", status=202, headers={},
                                  body=b"", created_ms=0)
 
-    async def hear(self, text: str, chat: Chat = ANN, *attachments: dict[str, Any]) -> Received:
+    async def receive(self, text: str, chat: Chat = ANN, *attachments: dict[str, Any]) -> Received:
         message = InboundMessage(chat, "ann", text, list(attachments), None, {"displayName": "Ann"})
         return await self.engine.chats.arrive(OWNER, message, self.remember)
 
@@ -83,20 +83,21 @@ class Room(Table):
 
 @pytest.mark.req("R-4", "R-3")
 async def test_a_message_becomes_a_command_of_the_session_of_its_key() -> None:
-    room = Room(naming=Naming("per-peer"), bindings=[Binding(agent="shell", channel="telegram")], default_agent="none")
-    first, second = await room.hear("hello"), await room.hear("and you?")
+    bindings = [Binding(agent="shell", channel="telegram")]
+    table = ChatTable(naming=Naming("per-peer"), bindings=bindings, default_agent="none")
+    first, second = await table.receive("hello"), await table.receive("and you?")
     assert (first.session_key, first.reset, first.denied) == ("agent:shell:dm:ann", None, False)
     assert second.session_id == first.session_id
-    assert await room.prompt(first.command_id) == "hello"
-    assert room.wire.last("control.prompt.request").payload.text == "hello"
-    entry = (await room.row(first.session_id)).entry
+    assert await table.prompt(first.command_id) == "hello"
+    assert table.wire.last("control.prompt.request").payload.text == "hello"
+    entry = (await table.row(first.session_id)).entry
     assert (entry.chat_type, entry.provider, entry.display_name) == ("direct", "telegram", "Ann")
 
 
 @pytest.mark.req("R-4")
 async def test_two_messages_at_the_same_time_open_one_session() -> None:
-    room = Room()
-    arrived = await asyncio.gather(*(room.hear(f"{n}") for n in range(5)))
+    table = ChatTable()
+    arrived = await asyncio.gather(*(table.receive(f"{n}") for n in range(5)))
     assert len({one.session_id for one in arrived}) == 1
 
 
@@ -116,108 +117,108 @@ async def test_what_is_delivered_twice_has_one_key_and_another_message_another()
 
 @pytest.mark.req("R-4")
 async def test_where_the_policy_is_silence_the_message_is_recorded_and_nothing_answers() -> None:
-    room = Room(sending=SendRules(rules=[SendRule(action="deny", channel="telegram")]))
-    told = await room.hear("psst")
+    table = ChatTable(sending=SendRules(rules=[SendRule(action="deny", channel="telegram")]))
+    told = await table.receive("psst")
     assert (told.denied, told.command_id) == (True, None)
-    assert room.wire.types() == []
-    lines = await room.ledger.transcript_pending((told.session_id, "default"))
+    assert table.wire.types() == []
+    lines = await table.ledger.transcript_pending((told.session_id, "default"))
     assert b"psst" in lines[0].line
-    assert [one["meta"]["rule"] for one in await room.audits("reject")] == ["sendPolicy"]
+    assert [one["meta"]["rule"] for one in await table.audits("reject")] == ["sendPolicy"]
     # A session's own policy comes before the config's.
-    await room.patch(told.session_id, sendPolicy="allow")
-    assert (await room.hear("psst")).command_id is not None
+    await table.patch(told.session_id, sendPolicy="allow")
+    assert (await table.receive("psst")).command_id is not None
 
 
 @pytest.mark.req("I-1", "I-3")
 async def test_new_begins_a_session_under_the_key_and_the_rest_is_its_first_message() -> None:
-    room = Room(models=frozenset({"opus"}))
-    first = await room.hear("hello")
-    await room.patch(first.session_id, label="work", thinkingLevel="high")
-    second = await room.hear("/new opus do it again")
+    table = ChatTable(models=frozenset({"opus"}))
+    first = await table.receive("hello")
+    await table.patch(first.session_id, label="work", thinkingLevel="high")
+    second = await table.receive("/new opus do it again")
     assert (second.reset, second.session_key) == ("asked", first.session_key)
     assert second.session_id != first.session_id
-    assert await room.prompt(second.command_id) == "do it again"
-    entry = (await room.row(second.session_id)).entry
+    assert await table.prompt(second.command_id) == "do it again"
+    entry = (await table.row(second.session_id)).entry
     assert (entry.label, entry.thinking_level, entry.model_override) == ("work", "high", "opus")
     # The old one's work has ended, and its record stays.
-    assert (await room.row(first.session_id)).opening == "closing"
-    old = await room.ledger.command(first.command_id or "", "default")
+    assert (await table.row(first.session_id)).opening == "closing"
+    old = await table.ledger.command(first.command_id or "", "default")
     assert old is not None
     assert old.command.state == "canceling"
-    assert (await room.hear("more")).session_id == second.session_id
+    assert (await table.receive("more")).session_id == second.session_id
 
 
 @pytest.mark.req("I-1")
 async def test_reset_alone_begins_a_session_and_runs_nothing() -> None:
-    room = Room()
-    first = await room.hear("hello")
-    told = await room.hear("/reset")
+    table = ChatTable()
+    first = await table.receive("hello")
+    told = await table.receive("/reset")
     assert (told.reset, told.command_id) == ("asked", None)
-    assert (await room.hear("next")).session_id == told.session_id != first.session_id
-    reset = (await room.audits("session_reset"))
+    assert (await table.receive("next")).session_id == told.session_id != first.session_id
+    reset = (await table.audits("session_reset"))
     assert [one["meta"]["before"] for one in reset if one["meta"]["reason"] == "asked"] == [first.session_id]
 
 
 @pytest.mark.req("I-1")
 async def test_two_who_reset_at_the_same_time_do_not_lose_a_message() -> None:
-    room = Room()
-    await room.hear("hello")
-    arrived = await asyncio.gather(room.hear("/new one"), room.hear("two"))
+    table = ChatTable()
+    await table.receive("hello")
+    arrived = await asyncio.gather(table.receive("/new one"), table.receive("two"))
     assert arrived[0].session_id == arrived[1].session_id
 
 
 @pytest.mark.req("I-1", "I-2")
 async def test_idleness_begins_a_new_session_and_system_traffic_neither_moves_nor_resets() -> None:
-    room = Room(resets=ResetRules(ResetRule(mode="idle", idle_minutes=60)))
-    first = await room.hear("hello")
+    table = ChatTable(resets=ResetRules(ResetRule(mode="idle", idle_minutes=60)))
+    first = await table.receive("hello")
     # One overloaded `updatedAt` was moved by cron, and idle sessions never ended.
     for _ in range(5):
-        room.clock.advance(HOUR // 2)
-        assert (await room.system("tick")).session_id == first.session_id
-    told = await room.hear("back again")
+        table.clock.advance(HOUR // 2)
+        assert (await table.system("tick")).session_id == first.session_id
+    told = await table.receive("back again")
     assert told.reset == "idle"
     assert told.session_id != first.session_id
-    room.clock.advance(HOUR - 1)
-    assert (await room.hear("still here")).session_id == told.session_id
+    table.clock.advance(HOUR - 1)
+    assert (await table.receive("still here")).session_id == told.session_id
 
 
 @pytest.mark.req("I-1")
 async def test_the_daily_hour_begins_a_new_session_at_the_next_message() -> None:
     zone = ZoneInfo("Asia/Seoul")
-    room = Room(zone=zone)
-    room.clock.at_ms = int(datetime(2026, 6, 1, 23, tzinfo=zone).timestamp() * 1000)
-    first = await room.hear("good night")
-    room.clock.at_ms = int(datetime(2026, 6, 2, 3, 59, tzinfo=zone).astimezone(UTC).timestamp() * 1000)
-    assert (await room.hear("still awake")).session_id == first.session_id
-    room.clock.advance(60_000)
-    told = await room.hear("good morning")
+    table = ChatTable(zone=zone)
+    table.clock.at_ms = int(datetime(2026, 6, 1, 23, tzinfo=zone).timestamp() * 1000)
+    first = await table.receive("good night")
+    table.clock.at_ms = int(datetime(2026, 6, 2, 3, 59, tzinfo=zone).astimezone(UTC).timestamp() * 1000)
+    assert (await table.receive("still awake")).session_id == first.session_id
+    table.clock.advance(60_000)
+    told = await table.receive("good morning")
     assert (told.reset, told.session_id != first.session_id) == ("daily", True)
     # What still runs there runs to its end, and then its agent ends.
-    old = await room.ledger.command(first.command_id or "", "default")
+    old = await table.ledger.command(first.command_id or "", "default")
     assert old is not None
     assert (old.command.state, old.close_after) == ("dispatched", True)
 
 
 @pytest.mark.req("I-2")
 async def test_a_cron_job_says_where_it_comes_from_to_policy_and_agent() -> None:
-    room = Room(RuleSet())
-    assert await room.state((await room.system("report")).command_id) == "pending_approval"
-    allowed = Room(RuleSet([Rule(name="jobs", effect="allow", door="command", origin="cron")]))
+    table = ChatTable(RuleSet())
+    assert await table.state((await table.system("report")).command_id) == "pending_approval"
+    allowed = ChatTable(RuleSet([Rule(name="jobs", effect="allow", door="command", origin="cron")]))
     assert await allowed.state((await allowed.system("report")).command_id) == "dispatched"
     assert allowed.wire.last("control.prompt.request").payload.origin == "cron"
 
 
 @pytest.mark.req("R-4", "I-2")
 async def test_where_the_policy_is_silence_system_traffic_is_recorded_and_moves_no_clock() -> None:
-    room = Room(sending=SendRules(rules=[SendRule(action="deny", channel="hook")]))
-    first = await room.hear("hello")
-    clocks = entries.clocks_of(await room.row(first.session_id))
-    room.clock.advance(HOUR)
-    told = await room.system("psst", origin="hook")
+    table = ChatTable(sending=SendRules(rules=[SendRule(action="deny", channel="hook")]))
+    first = await table.receive("hello")
+    clocks = entries.clocks_of(await table.row(first.session_id))
+    table.clock.advance(HOUR)
+    told = await table.system("psst", origin="hook")
     assert (told.denied, told.command_id, told.session_id) == (True, None, first.session_id)
-    assert any(b"psst" in one.line for one in await room.ledger.transcript_pending((first.session_id, "default")))
-    assert entries.clocks_of(await room.row(first.session_id)) == clocks
-    assert not (await room.system("tick", origin="cron")).denied
+    assert any(b"psst" in one.line for one in await table.ledger.transcript_pending((first.session_id, "default")))
+    assert entries.clocks_of(await table.row(first.session_id)) == clocks
+    assert not (await table.system("tick", origin="cron")).denied
 
 
 @pytest.mark.req("I-1")
@@ -225,54 +226,54 @@ async def test_where_the_policy_is_silence_system_traffic_is_recorded_and_moves_
 async def test_a_gateway_that_ends_between_the_two_halves_of_a_reset_does_the_other_after_its_start(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = Room()
-    first = await room.hear("hello")
-    waiting = await room.hear("and this")
+    table = ChatTable()
+    first = await table.receive("hello")
+    waiting = await table.receive("and this")
 
     async def killed(*_: Any, **__: Any) -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(room.engine.chats, "_leave", killed)
+    monkeypatch.setattr(table.engine.chats, "_leave", killed)
     with pytest.raises(asyncio.CancelledError):
-        await room.hear(text)
-    assert await room.state(waiting.command_id) == "queued"
-    newest = await room.ledger.session_by_key("default", first.session_key)
+        await table.receive(text)
+    assert await table.state(waiting.command_id) == "queued"
+    newest = await table.ledger.session_by_key("default", first.session_key)
     assert newest is not None
     assert newest.session_id != first.session_id
     monkeypatch.undo()
-    room.begin()
-    room.engine.chats.configure(ChatSettings())
-    await room.engine.start()
+    table.begin()
+    table.engine.chats.configure(ChatSettings())
+    await table.engine.start()
     async with asyncio.timeout(10):
-        while await room.state(waiting.command_id) != "canceled" or (await room.row(newest.session_id)).leaves:
+        while await table.state(waiting.command_id) != "canceled" or (await table.row(newest.session_id)).leaves:
             await asyncio.sleep(0)
-    assert await room.state(first.command_id) in ("canceling", "canceled")
+    assert await table.state(first.command_id) in ("canceling", "canceled")
     # It was done once: the next start finds nothing left to do.
-    audits = len(await room.ledger.audit("default", 0, 1000))
-    room.begin()
-    await room.engine.start()
-    await room.engine.lanes.lane(newest.session_id)
-    assert (await room.row(newest.session_id)).leaves == ""
-    assert len(await room.ledger.audit("default", 0, 1000)) == audits
-    await room.engine.stop()
+    audits = len(await table.ledger.audit("default", 0, 1000))
+    table.begin()
+    await table.engine.start()
+    await table.engine.lanes.lane(newest.session_id)
+    assert (await table.row(newest.session_id)).leaves == ""
+    assert len(await table.ledger.audit("default", 0, 1000)) == audits
+    await table.engine.stop()
 
 
 @pytest.mark.req("V-1")
 async def test_status_tells_how_a_session_stands_and_is_not_for_the_agent() -> None:
-    room = Room()
-    before = await room.hear("/status")
+    table = ChatTable()
+    before = await table.receive("/status")
     assert (before.session_id, before.command_id) == ("", None)
     assert before.reply == "agent shell\nsession agent:shell:main · not begun: your first message begins it"
-    first = await room.hear("hello")
-    clocks = entries.clocks_of(await room.row(first.session_id))
-    await room.hear("and this")
-    room.clock.advance(3 * HOUR)
-    shell = await room.engine.lanes.lane(first.session_id)
+    first = await table.receive("hello")
+    clocks = entries.clocks_of(await table.row(first.session_id))
+    await table.receive("and this")
+    table.clock.advance(3 * HOUR)
+    shell = await table.engine.lanes.lane(first.session_id)
     assert shell is not None
     shell.lane.state.model, shell.lane.state.cost_usd = "opus", 0.5
     shell.lane.state.input_tokens, shell.lane.state.output_tokens = 12_345, 67
     shell.lane.state.context_tokens, shell.lane.state.context.window_told = 45_000, 200_000
-    told = await room.hear("  /STATUS ")
+    told = await table.receive("  /STATUS ")
     assert (told.command_id, told.session_id, told.reset) == (None, first.session_id, None)
     assert told.reply == (
         "agent shell · model opus · running\n"
@@ -280,114 +281,114 @@ async def test_status_tells_how_a_session_stands_and_is_not_for_the_agent() -> N
         "context 45,000 of 200,000 (22 %) · compactions 0\n"
         f"session agent:shell:main · {first.session_id} · begun 3 h ago\n"
         "queue 1 running, 1 waiting its turn")
-    assert entries.clocks_of(await room.row(first.session_id)).interacted_ms == clocks.interacted_ms
-    lines = await room.ledger.transcript_pending((first.session_id, "default"))
+    assert entries.clocks_of(await table.row(first.session_id)).interacted_ms == clocks.interacted_ms
+    lines = await table.ledger.transcript_pending((first.session_id, "default"))
     assert b"STATUS" not in b"".join(one.line for one in lines)
     # Also where a reset is due: asking how it stands begins nothing.
-    room.clock.advance(48 * HOUR)
-    assert (await room.hear("/status")).session_id == first.session_id
+    table.clock.advance(48 * HOUR)
+    assert (await table.receive("/status")).session_id == first.session_id
     # What is more than the word is for the agent.
-    assert (await room.hear("/status of the build")).command_id is not None
+    assert (await table.receive("/status of the build")).command_id is not None
 
 
 @pytest.mark.req("V-1")
 async def test_stop_ends_what_runs_and_what_waits_and_the_session_goes_on() -> None:
-    room = Room()
-    assert (await room.hear("/stop")).reply == "Nothing runs, and nothing waits."
-    first, second = await room.hear("one"), await room.hear("two")
-    told = await room.hear("/stop")
+    table = ChatTable()
+    assert (await table.receive("/stop")).reply == "Nothing runs, and nothing waits."
+    first, second = await table.receive("one"), await table.receive("two")
+    told = await table.receive("/stop")
     assert (told.reply, told.command_id) == ("Stopping 2 commands.", None)
-    assert await room.state(second.command_id) == "canceled"
-    assert await room.state(first.command_id) == "canceling"
-    assert room.wire.last("control.turn.cancel").type == "control.turn.cancel"
-    assert (await room.hear("/stop")).reply == "Nothing runs, and nothing waits."
-    after = await room.hear("three")
+    assert await table.state(second.command_id) == "canceled"
+    assert await table.state(first.command_id) == "canceling"
+    assert table.wire.last("control.turn.cancel").type == "control.turn.cancel"
+    assert (await table.receive("/stop")).reply == "Nothing runs, and nothing waits."
+    after = await table.receive("three")
     assert after.session_id == first.session_id
-    asked = Room(RuleSet([Rule(name="ask", effect="ask", door="command")]))
-    waiting = await asked.hear("one")
-    assert (await asked.hear("/status")).reply is not None
-    assert "1 waiting for a yes" in str((await asked.hear("/status")).reply)
-    assert (await asked.hear("/stop")).reply == "Stopping 1 command."
+    asked = ChatTable(RuleSet([Rule(name="ask", effect="ask", door="command")]))
+    waiting = await asked.receive("one")
+    assert (await asked.receive("/status")).reply is not None
+    assert "1 waiting for a yes" in str((await asked.receive("/status")).reply)
+    assert (await asked.receive("/stop")).reply == "Stopping 1 command."
     assert await asked.state(waiting.command_id) == "canceled"
 
 
 @pytest.mark.req("V-1", "R-4")
 async def test_words_are_answered_by_silence_where_that_is_the_policy() -> None:
-    room = Room(sending=SendRules(rules=[SendRule(action="deny", channel="telegram")]))
+    table = ChatTable(sending=SendRules(rules=[SendRule(action="deny", channel="telegram")]))
     for _ in range(2):
-        told = await room.hear("/status")
+        told = await table.receive("/status")
         assert (told.reply, told.denied) == (None, True)
-        await room.hear("psst")
+        await table.receive("psst")
 
 
 @pytest.mark.req("R-4", "R-2")
 async def test_a_message_may_name_its_session_itself() -> None:
-    room = Room(naming=Naming("per-peer"), default_agent="shell")
+    table = ChatTable(naming=Naming("per-peer"), default_agent="shell")
     for named, key in (("Main", "agent:shell:main"), ("agent:SHELL:work", "agent:shell:work")):
         message = InboundMessage(ANN, "ann", "hello", [], None, {}, named)
-        assert (await room.engine.chats.arrive(OWNER, message, room.remember)).session_key == key
+        assert (await table.engine.chats.arrive(OWNER, message, table.remember)).session_key == key
     with pytest.raises(Problem, match="/session_key: a session key has"):
-        await room.engine.chats.arrive(OWNER, InboundMessage(ANN, "ann", "hello", [], None, {}, "a b"), room.remember)
+        await table.engine.chats.arrive(OWNER, InboundMessage(ANN, "ann", "hello", [], None, {}, "a b"), table.remember)
 
 
 @pytest.mark.req("I-4")
 async def test_overrides_travel_with_each_prompt_and_what_the_agent_cannot_honour_is_said_once() -> None:
-    room = Room()
-    first = await room.hear("/new")
-    await room.patch(first.session_id, thinkingLevel="high", modelOverride="opus", verboseLevel="on")
-    await room.hear("hello")
-    prompt = room.wire.last("control.prompt.request")
+    table = ChatTable()
+    first = await table.receive("/new")
+    await table.patch(first.session_id, thinkingLevel="high", modelOverride="opus", verboseLevel="on")
+    await table.receive("hello")
+    prompt = table.wire.last("control.prompt.request")
     assert (prompt.payload.model, prompt.payload.options) == ("opus", {"thinking": "high"})
-    shell = await room.engine.lanes.lane(first.session_id)
+    shell = await table.engine.lanes.lane(first.session_id)
     assert shell is not None
-    await room.say(first.session_id, "session.error", p.SessionError(
+    await table.send(first.session_id, "session.error", p.SessionError(
         error_code="UNSUPPORTED_CAPABILITY", message="This agent does not offer model_switch.", fatal=False),
         in_reply_to=prompt.message_id)
-    again = room.wire.last("control.prompt.request")
+    again = table.wire.last("control.prompt.request")
     assert again.message_id != prompt.message_id
     assert (again.payload.model, again.payload.options) == (None, None)
-    events = await room.ledger.events("default", f"s/{first.session_id}", 0, 100)
+    events = await table.ledger.events("default", f"s/{first.session_id}", 0, 100)
     notices = [one for one in events if one.kind == "notice"]
     assert [b"OverrideNotHonoured" in one.body for one in notices] == [True]
 
 
 @pytest.mark.req("V-2")
 async def test_an_archived_session_takes_nothing_and_its_key_begins_anew() -> None:
-    room = Room()
-    first = await room.hear("hello")
-    shell = await room.engine.lanes.lane(first.session_id)
+    table = ChatTable()
+    first = await table.receive("hello")
+    shell = await table.engine.lanes.lane(first.session_id)
     assert shell is not None
     await shell.call(Within(lambda lane: archive.archive(lane, {"id": "user:ann", "role": "operator"}, "done")))
     with pytest.raises(Problem, match="archived"):
-        await room.execute(target=Target(session_id=first.session_id))
-    assert (await room.hear("hello")).session_id != first.session_id
+        await table.execute(target=Target(session_id=first.session_id))
+    assert (await table.receive("hello")).session_id != first.session_id
 
 
 @pytest.mark.req("R-4")
 async def test_what_cannot_be_a_command_is_refused_before_anything_changes() -> None:
-    room = Room(naming=Naming("per-peer"))
+    table = ChatTable(naming=Naming("per-peer"))
     with pytest.raises(Problem, match="/text: the message is empty"):
-        await room.hear(" ")
+        await table.receive(" ")
     with pytest.raises(Problem, match="/group_id"):
-        await room.hear("hello", Chat("irc", "group"))
+        await table.receive("hello", Chat("irc", "group"))
     with pytest.raises(Problem, match="not base64"):
-        await room.hear("look", ANN, {"contentType": "image", "value": {"encoding": "base64", "data": "!"}})
-    assert await room.ledger.sessions("default", 10) == []
+        await table.receive("look", ANN, {"contentType": "image", "value": {"encoding": "base64", "data": "!"}})
+    assert await table.ledger.sessions("default", 10) == []
 
 
 @pytest.mark.req("V-1", "Z-4")
 async def test_compact_has_the_conversation_compacted_or_says_why_not() -> None:
-    room = Room()
-    assert "nothing to compact" in str((await room.hear("/compact")).reply)
-    first = await room.hear("hello")
-    told = await room.hear("/compact")
+    table = ChatTable()
+    assert "nothing to compact" in str((await table.receive("/compact")).reply)
+    first = await table.receive("hello")
+    told = await table.receive("/compact")
     assert told.command_id is None
     assert "is at work" in str(told.reply)
-    await room.say(first.session_id, "session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={
+    await table.send(first.session_id, "session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={
         "adapter_type": "process", "permission": "asks", "context_compaction": True}))
-    await room.started(first.session_id)
-    await room.ended(first.session_id)
-    told = await room.hear("/Compact  keep the names\nand the doors")
+    await table.started(first.session_id)
+    await table.ended(first.session_id)
+    told = await table.receive("/Compact  keep the names\nand the doors")
     assert (told.reply, told.command_id, told.denied) == (COMPACTING, None, False)
-    assert room.wire.last("control.session.compact").payload.instructions == "keep the names\nand the doors"
-    assert (await room.hear("/compaction is what?")).command_id is not None
+    assert table.wire.last("control.session.compact").payload.instructions == "keep the names\nand the doors"
+    assert (await table.receive("/compaction is what?")).command_id is not None

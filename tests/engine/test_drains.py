@@ -144,7 +144,7 @@ async def test_a_closed_sessions_waiting_commands_do_not_open_its_agent_again() 
     await table.ended(session_id, "cancelled")
     from interlock.protocol import payloads as p
 
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="done"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="done"))
     assert prompts(table) == ["first"]
     later = await table.execute("later", target=Target(session_id=session_id))  # The session itself can be used again.
     assert await table.state(later.id) == "dispatched"

@@ -85,18 +85,18 @@ async def answered() -> Any:
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.started(session_id)
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="I look."))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="I look."))
     for number, (tool_input, status) in enumerate(
         (({"command": "ls"}, "ok"), ("ls", "error"), (["ls"], "denied"), ({}, "cancelled"))
     ):
         invocation = f"i{number}"
-        await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+        await table.send(session_id, "tool.invoke.request", p.ToolRequest(
             invocation_id=invocation, turn_id="t1", tool_name="shell", title="ls",
             input=msgspec.Raw(msgspec.json.encode(tool_input))))
         await table.result(session_id, "a b", status, invocation)
     for kind in ("image/png", "audio/wav", "video/mp4", "text/csv"):
         [file] = chunks(kind, File("a", kind, BYTES, "output"))
-        await table.say(session_id, "agent.file.transfer", file)
+        await table.send(session_id, "agent.file.transfer", file)
     await table.ended(session_id, "awaiting_input", exit_code=0)
     record = await table.ledger.command(command.id, "default")
     assert record is not None

@@ -1,4 +1,4 @@
-"""What the tests of the gateway share: its end of the link with a runner that is paired, and a gateway with its API."""
+"""Fixtures of the gateway's tests: its end of the link with a paired runner, and a gateway with its API."""
 
 from collections.abc import AsyncIterator
 

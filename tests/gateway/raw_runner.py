@@ -24,12 +24,12 @@ TOKEN = "a-runner-token"
 
 
 class Runner:
-    """A runner that says what a test wants, at the ASGI end of a WebSocket."""
+    """A runner that sends what a test wants, at the ASGI end of a WebSocket."""
 
     def __init__(self) -> None:
-        self.said: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self.incoming: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
         self.sent: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
-        self.said.put_nowait({"type": "websocket.connect"})
+        self.incoming.put_nowait({"type": "websocket.connect"})
         self._ids = 0
 
     async def next(self) -> MutableMapping[str, Any]:
@@ -56,9 +56,9 @@ class Runner:
             pass
 
     def text(self, text: str) -> None:
-        self.said.put_nowait({"type": "websocket.receive", "text": text})
+        self.incoming.put_nowait({"type": "websocket.receive", "text": text})
 
-    def say(self, frame_type: str, payload: Any, **fields: Any) -> None:
+    def send(self, frame_type: str, payload: Any, **fields: Any) -> None:
         self._ids += 1
         frame = {"type": frame_type, "payload": msgspec.to_builtins(payload), "message_id": f"r{id(self)}-{self._ids}",
                  "timestamp": "", **fields}
@@ -69,7 +69,7 @@ class Runner:
                              context_owner="agent")
         hello = p.Hello(versions=[DPS_VERSION], runner_id="local", boot_id="b", agents=[offer],
                         sessions=list(sessions), roots=["/w"])
-        self.say("x-interlock.hello", msgspec.structs.replace(hello, **changes))
+        self.send("x-interlock.hello", msgspec.structs.replace(hello, **changes))
 
 
 class Server(Table):
@@ -91,10 +91,10 @@ class Server(Table):
         runner = Runner()
         scope = {"type": "websocket", "subprotocols": [subprotocol],
                  "headers": [(b"authorization", f"Bearer {token}".encode())]}
-        serving = asyncio.create_task(self.endpoint(scope, runner.said.get, self._into(runner)))
+        serving = asyncio.create_task(self.endpoint(scope, runner.incoming.get, self._into(runner)))
         try:
             yield runner
-            runner.said.put_nowait({"type": "websocket.disconnect"})
+            runner.incoming.put_nowait({"type": "websocket.disconnect"})
             await asyncio.wait_for(serving, PATIENCE_S)
         finally:
             serving.cancel()
@@ -115,7 +115,7 @@ class Server(Table):
             command = await self.execute()
             session_id = command.target.session_id
             await runner.frame("control.prompt.request")
-            runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+            runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
             await runner.frame("session.capabilities")
             yield runner, session_id, command.id
 

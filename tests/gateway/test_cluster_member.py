@@ -25,7 +25,7 @@ def lost(session_id: str) -> MissingSession:
     return MissingSession(session_id=session_id, runner_id="local", frames=2, commands=["cmd_1"])
 
 
-async def test_every_gateway_shows_what_any_of_them_found_missing(town: Street) -> None:
+async def test_every_gateway_shows_the_losses_that_any_of_them_found(town: Street) -> None:
     a, b, c = town.members
     assert (await c.ask("GET", "/v1/status")).body["restored"] is None
     a.engine.setbacks.session("default", lost("s1"))
@@ -40,7 +40,7 @@ async def test_every_gateway_shows_what_any_of_them_found_missing(town: Street) 
     assert [one.session_id for one in other.sessions] == ["s3"], "what is another tenant's is not shown"
 
 
-async def test_a_gateway_that_does_not_answer_is_left_out(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gateway_that_does_not_answer_is_omitted(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c = town.members
     a.engine.setbacks.session("default", lost("s1"))
     c.engine.setbacks.session("default", lost("s2"))
@@ -54,7 +54,7 @@ async def test_a_gateway_that_does_not_answer_is_left_out(town: Street, monkeypa
     assert [one["session_id"] for one in shown["sessions"]] == ["s2"]
 
 
-async def test_a_ledger_that_refuses_leaves_what_was_found_here(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusing_ledger_leaves_the_local_findings(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, _ = town.members
     a.engine.setbacks.session("default", lost("s1"))
     b.engine.setbacks.session("default", lost("s2"))

@@ -19,8 +19,8 @@ QUERIES = [*PANELS, *(alert["expr"] for alert in ALERTS)]
 OF_PROMETHEUS = {"up", "instance", "job"}
 
 
-def told() -> set[str]:
-    """Every name that `/metrics` tells of, by the lines that say its type."""
+def metric_names() -> set[str]:
+    """Every metric name in `/metrics`, from its TYPE lines."""
     text = Metrics("1").exposed("")[0].decode()
     found: set[str] = set()
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
@@ -39,28 +39,28 @@ def labels() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_asks_for_what_there_is(query: str) -> None:
+def test_a_query_uses_only_existing_metrics(query: str) -> None:
     names = set(re.findall(r"\b(?:interlock|process)_[a-z_]+", query)) or {"up"}
-    assert names <= told() | OF_PROMETHEUS
+    assert names <= metric_names() | OF_PROMETHEUS
     known = {label for name in names for label in labels().get(name, set())} | OF_PROMETHEUS
     asked = {label for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(", ")}
     asked |= {pair for group in re.findall(r"\{([^}]*)\}", query) for pair in re.findall(r"(\w+)=", group)}
     assert asked <= known
 
 
-def test_every_figure_of_ours_has_its_panel() -> None:
+def test_every_metric_has_a_panel() -> None:
     asked = set(re.findall(r"\binterlock_[a-z_]+", " ".join(PANELS)))
     ours = {name.removesuffix("_sum").removesuffix("_count") for name in labels() if name.startswith("interlock_")}
     assert {name for name in ours if name not in asked and name + "_bucket" not in asked} == set()
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
-def test_an_alert_says_what_is_wrong_and_what_to_do(alert: dict[str, dict[str, str]]) -> None:
+def test_an_alert_has_the_problem_and_the_remedy(alert: dict[str, dict[str, str]]) -> None:
     assert alert["labels"]["severity"] in ("info", "warning", "critical")
     assert all(alert["annotations"][name].endswith(".") for name in ("summary", "action"))
 
 
-def test_states_and_codes_in_the_alerts_are_those_there_are() -> None:
+def test_alerts_use_only_existing_states_and_codes() -> None:
     from interlock.command.machine import STATES
     from interlock.protocol.problems import PROBLEMS
 

@@ -14,7 +14,7 @@ from interlock.protocol.refusals import LinkRefusal, read_reason
 pytestmark = [pytest.mark.anyio, pytest.mark.req("W-2")]
 
 
-def test_a_refusal_is_read_again_from_its_close() -> None:
+def test_a_refusal_is_decoded_from_its_close() -> None:
     closing = refused(Code.UNAUTHORIZED, "the token was revoked")
     assert read_reason(closing.code, closing.sentence) == LinkRefusal(Code.UNAUTHORIZED, "the token was revoked")
 
@@ -26,7 +26,7 @@ async def message(**event: Any) -> bytes:
     return await next_message(receive)
 
 
-async def test_a_text_is_its_bytes_and_the_end_of_the_link_its_own_exception() -> None:
+async def test_a_text_message_is_bytes_and_the_links_end_an_exception() -> None:
     assert await message(type="websocket.receive", text="é") == "é".encode()
     assert await message(type="websocket.receive", text="") == b""
     with pytest.raises(LinkClosed):

@@ -43,28 +43,28 @@ def lines(tmp_path: Path, logs_as_before: None) -> Iterator[Any]:
     file.close()
 
 
-async def test_a_line_about_a_frame_names_tenant_session_command_and_frame(lines: Any) -> None:
+async def test_a_log_line_about_a_frame_names_tenant_session_command_and_frame(lines: Any) -> None:
     server = Server()
     await server.pair()
     async with server.session() as (runner, session_id, command_id):
-        runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
-                   metadata={"prompt_id": command_id})
+        runner.send("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
+                    metadata={"prompt_id": command_id})
         server.engine.policy = Broken()
         asked = {"interaction_id": "x", "interaction_type": "PERMISSION", "title": "ls",
                  "context": {"tool_name": "shell", "input": {"a": 1}}}
-        runner.say("agent.interaction.request", asked, session_id=session_id, seq=3)
+        runner.send("agent.interaction.request", asked, session_id=session_id, seq=3)
         async with asyncio.timeout(10):
             while (await runner.next())["type"] != "websocket.close":
                 pass  # The lane breaks, and its link with it.
-    [told] = [line for line in lines() if line["event"] == "lane failed"]
-    assert (told["tenant_id"], told["session_id"], told["command_id"], told["seq"]) == (
+    [failure] = [line for line in lines() if line["event"] == "lane failed"]
+    assert (failure["tenant_id"], failure["session_id"], failure["command_id"], failure["seq"]) == (
         "default", session_id, command_id, 3)
-    assert told["message_id"].startswith("r")
+    assert failure["message_id"].startswith("r")
     [attached] = [line for line in lines() if line["event"] == "runner attached"]
     assert (attached["tenant_id"], attached["runner_id"]) == ("default", "local")
 
 
-async def test_a_runners_lines_name_the_session_and_the_frame_that_asked() -> None:
+async def test_a_runners_log_lines_name_the_session_and_the_requesting_frame() -> None:
     bound: list[dict[str, Any]] = []
     outbox = MemoryOutbox()
     flow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes, outbox_bytes=OUTBOX_BYTES)

@@ -31,5 +31,5 @@ def test_an_observers_own_reason_comes_first(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["unheard", 7, ["bytes"], {}])
-def test_a_reason_of_a_newer_runner_is_passed_over(place: object) -> None:
+def test_an_unknown_reason_of_a_newer_runner_is_ignored(place: object) -> None:
     assert why_lost(history("NONE", place)) == LOSSES["NONE"]

@@ -36,7 +36,7 @@ async def old_command(gateway: Gateway) -> str:
 
 
 @pytest.mark.req("G-5", "E-5")
-async def test_objects_that_nothing_names_go_once_they_are_not_young(gateway: Gateway) -> None:
+async def test_unreferenced_objects_are_deleted_after_a_minimum_age(gateway: Gateway) -> None:
     at_ms = [NOW - 2 * DAY_MS]
     objects = MemoryObjects(now_ms=lambda: at_ms[0])
     for text in (b"never whole", b"put again"):
@@ -51,7 +51,7 @@ async def test_objects_that_nothing_names_go_once_they_are_not_young(gateway: Ga
 
 @pytest.mark.req("G-5")
 @pytest.mark.parametrize(("keep_days", "left"), [(30, 0), (41, 3), (0, 3)])
-async def test_it_happens_once_a_day_by_itself(gateway: Gateway, keep_days: int, left: int) -> None:
+async def test_retention_runs_once_a_day(gateway: Gateway, keep_days: int, left: int) -> None:
     command = await old_command(gateway)
     ran = asyncio.Event()
     commit = gateway.desk.ledger.prune_idempotency

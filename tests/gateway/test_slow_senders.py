@@ -53,20 +53,20 @@ HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
 @pytest.mark.req("F-1")
 @pytest.mark.parametrize("begun", [b"", b"POST / HT", HEAD[:-2], HEAD, HEAD + b"abc",
                                    HEAD + b"abcd" + b"GET / HTTP/1.1\r\nHo"])
-async def test_what_does_not_arrive_in_time_is_answered_408_and_closed(begun: bytes) -> None:
+async def test_a_request_that_does_not_arrive_in_time_is_408_and_closed(begun: bytes) -> None:
     async with listening(SenderTimeouts(head_s=0.1, body_s=0.1)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(begun)
-        said = await asyncio.wait_for(reader.read(), 10)
+        response = await asyncio.wait_for(reader.read(), 10)
         whole = begun.startswith(HEAD + b"abcd")
-        assert said.startswith(b"HTTP/1.1 200" if whole else b"HTTP/1.1 408")
-        assert said.count(b"HTTP/1.1 408 Request Timeout") == 1
-        assert b'"code":"RequestTimeout"' in said
+        assert response.startswith(b"HTTP/1.1 200" if whole else b"HTTP/1.1 408")
+        assert response.count(b"HTTP/1.1 408 Request Timeout") == 1
+        assert b'"code":"RequestTimeout"' in response
         writer.close()
 
 
 @pytest.mark.req("F-1")
-async def test_one_byte_after_another_does_not_buy_time() -> None:
+async def test_sending_single_bytes_does_not_extend_the_deadline() -> None:
     async with listening(SenderTimeouts(head_s=0.2, body_s=10)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
@@ -82,7 +82,7 @@ async def test_one_byte_after_another_does_not_buy_time() -> None:
 
 
 @pytest.mark.req("F-1")
-async def test_a_connection_that_is_used_again_has_its_time_anew() -> None:
+async def test_each_request_of_a_connection_has_its_own_deadline() -> None:
     async with listening(SenderTimeouts(head_s=0.5, body_s=0.5)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(3):

@@ -21,7 +21,7 @@ TENANT = OWNER.tenant_id
 
 
 class Way:
-    """A channel that notes what is tested, or takes nothing."""
+    """A channel that records test messages, or refuses them."""
 
     def __init__(self, fails: str = "") -> None:
         self.tested: list[str] = []
@@ -47,7 +47,7 @@ async def service(way: Way, *records: DeliveryRecord) -> WebhookService:
     return WebhookService(ledger, ManualClock(), counting_entropy(), hooks)
 
 
-async def test_a_tenants_own_webhooks_are_listed_with_what_waits_and_what_is_dead() -> None:
+async def test_a_tenants_webhooks_are_listed_with_pending_and_dead_deliveries() -> None:
     made = await service(Way(), delivery("ops", "pending", "dlv_1"), delivery("ops", "dead", "dlv_2"),
                          delivery("ops", "dead", "dlv_3"), delivery("gone", "dead", "dlv_4"))
 
@@ -57,7 +57,7 @@ async def test_a_tenants_own_webhooks_are_listed_with_what_waits_and_what_is_dea
     assert await made.listing(TENANT) == []
 
 
-async def test_a_test_message_goes_out_and_one_that_is_not_taken_says_why() -> None:
+async def test_a_test_message_is_sent_and_a_refused_one_has_a_reason() -> None:
     way = Way()
     made = await service(way)
     await made.test(TENANT, "ops")
@@ -70,7 +70,7 @@ async def test_a_test_message_goes_out_and_one_that_is_not_taken_says_why() -> N
         "UpstreamError", "Correct what the config says of it, or the service, and test it again.")
 
 
-async def test_only_a_question_that_never_arrived_is_sent_again_from_its_beginning() -> None:
+async def test_only_a_dead_notification_is_retried_with_its_attempts_reset() -> None:
     made = await service(Way(), delivery("ops", "dead", "dlv_1", attempts=9, why="away"),
                          delivery("ops", "pending", "dlv_2"))
     nudged: list[int] = []

@@ -23,9 +23,9 @@ async def ended(table: Table) -> dict[str, Any]:
 
 
 async def ran(table: Table, session_id: str, output: Any, invocation: str = "i1") -> None:
-    await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+    await table.send(session_id, "tool.invoke.request", p.ToolRequest(
         invocation_id=invocation, turn_id="t1", tool_name="shell", input=msgspec.Raw(b"{}"), title="ls"))
-    await table.say(session_id, "tool.invoke.result", p.ToolResult(
+    await table.send(session_id, "tool.invoke.result", p.ToolResult(
         invocation_id=invocation, status="ok", output_type="text", output=output, duration_ms=1))
 
 
@@ -42,7 +42,7 @@ async def test_a_commands_last_record_has_the_digest_of_its_result_and_of_each_t
     await table.started(session_id)
     await ran(table, session_id, "a\nü\n")
     await ran(table, session_id, "x" * (MAX_RESULT_BYTES + 1), "i2")
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b", text="Done."))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b", text="Done."))
     await table.ended(session_id)
     record = await table.ledger.command(command.id, "default")
     assert record is not None

@@ -63,7 +63,7 @@ async def session(member: Member) -> AsyncIterator[tuple[Runner, str]]:
     async with member.attached() as runner:
         session_id = (await member.execute()).body["target"]["session_id"]
         await runner.frame("control.prompt.request")
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
         await runner.acked(1)
         yield runner, session_id
 
@@ -120,14 +120,14 @@ async def test_frames_are_appended_once_before_they_are_acknowledged(
         stream = f"s/{session_id}"
         head = await town.ledger.head("default", stream)
         proxy.on_commit = [breaks]
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=2)
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=2)
         await runner.acked(2)
         assert not proxy.on_commit
 
         since = [event.kind for event in await town.ledger.events("default", stream, head, 99)]
         assert since.count("session.capabilities") <= 1
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=2)  # Sent once more.
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=3)
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=2)  # Sent once more.
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=3)
         await runner.acked(3)
 
 

@@ -75,7 +75,7 @@ async def test_what_each_operation_waits_for(town: Street) -> None:
         session_id = (await here.execute()).body["target"]["session_id"]
         found["command that opens a session"] = most(here, "submitCommand")
         await runner.frame("control.prompt.request")
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
         await runner.frame("session.capabilities")
         found["first frames"] = most(here, "frames")
         assert (await here.execute(session_id=session_id)).status == 202

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.test_chats import Room
+from engine.test_chats import ChatTable
 from gateway.rest.operations.test_session_entries import EngineDesk
 from interlock.cli.config.place import Where
 from interlock.cli.display.progress import _SoFar
@@ -30,7 +30,7 @@ KEY = "agent:shell:dm:ann"
 class Person:
     """A user with an editor and a gateway with three sessions."""
 
-    def __init__(self, room: Room, url: str, state: Path) -> None:
+    def __init__(self, room: ChatTable, url: str, state: Path) -> None:
         self.room = room
         self._where = Where(state=state, url=url)
         (state / "owner.key").write_text("ilk_default_owner\n")
@@ -52,7 +52,7 @@ class Person:
 @pytest.fixture
 async def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Person]:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # Texts that are kept for their writer go with the test.
-    room = Room(naming=Naming("per-peer"))
+    room = ChatTable(naming=Naming("per-peer"))
     async with running(60, desk=EngineDesk(room)) as gateway:
         for name, text in (("ann", "hello"), ("bob", "/new"), ("cid", "/new")):
             sent = await gateway.post("/v1/inbound", {"channel": "irc", "chat_type": "direct", "sender": name,

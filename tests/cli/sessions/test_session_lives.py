@@ -11,7 +11,7 @@ import pytest
 
 from cli.scripted import answer
 from cli.tasks.test_follower import AT
-from engine.test_chats import Room
+from engine.test_chats import ChatTable
 from gateway.rest.operations.test_session_entries import EngineDesk, begun
 from interlock.cli.config.place import Where
 from interlock.cli.exit_status import ExitStatus
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.req("Y-8", "V-2")
 async def test_a_session_is_renamed_and_reverts_to_its_own_title(
         tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "owner.key").write_text("ilk_default_owner\n")
-    async with running(60, desk=EngineDesk(Room())) as gateway:
+    async with running(60, desk=EngineDesk(ChatTable())) as gateway:
         session_id = await begun(gateway)
         where = Where(state=tmp_path, url=gateway.base)
         first = (await gateway.http.get(f"/v1/sessions/{session_id}")).json()["title"]

@@ -60,7 +60,7 @@ async def in_turn(table: Table) -> tuple[Any, str]:
 
 async def give(table: Table, session_id: str, *transfers: p.FileTransfer) -> None:
     for one in transfers:
-        await table.say(session_id, "agent.file.transfer", one)
+        await table.send(session_id, "agent.file.transfer", one)
 
 
 def given(data: bytes, transfer_id: str = "f1", name: str = "plot.png", purpose: str = "output"
@@ -112,9 +112,9 @@ async def test_a_prompt_sent_again_takes_its_files_along_under_new_names() -> No
     command = await table.execute(LONG)
     session_id = command.target.session_id
     first = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error",
-                    p.SessionError(error_code="RUNNER_RESTARTED", message="", fatal=False),
-                    in_reply_to=first.message_id)
+    await table.send(session_id, "session.error",
+                     p.SessionError(error_code="RUNNER_RESTARTED", message="", fatal=False),
+                     in_reply_to=first.message_id)
     again = table.wire.last("control.prompt.request")
     assert again.payload.prompt_id != first.payload.prompt_id
     assert content_of(again.payload)[0]["transfer_id"] != content_of(first.payload)[0]["transfer_id"]

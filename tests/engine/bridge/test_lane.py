@@ -38,7 +38,7 @@ async def test_a_command_becomes_a_prompt_and_the_turns_end_its_result() -> None
     await table.opened(session_id)
     await table.started(session_id)
     assert await table.state(command.id) == "running"
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="hi"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="hi"))
     await table.ended(session_id, exit_code=0)
     record = await table.ledger.command(command.id, "default")
     assert record is not None
@@ -88,7 +88,7 @@ async def test_after_kill_9_every_state_is_the_one_last_acknowledged(moment: str
     if moment in ("pausing", "paused", "resuming"):
         await table.order("pause", command.id)
     if moment in ("paused", "resuming"):
-        await table.told_state(session_id, "paused")
+        await table.report_state(session_id, "paused")
     if moment == "resuming":
         await table.order("resume", command.id)
     if moment == "canceling":

@@ -28,8 +28,8 @@ async def staged(table: Table, count: int = 2) -> str:
     session_id: str = (await table.execute()).target.session_id
     await table.opened(session_id)
     await table.started(session_id)
-    await table.say(session_id, "x-interlock.changes.report",
-                    p.ChangesReport(event="staged", digest="d" * 64, count=count))
+    await table.send(session_id, "x-interlock.changes.report",
+                     p.ChangesReport(event="staged", digest="d" * 64, count=count))
     await table.ended(session_id, "error")
     return session_id
 

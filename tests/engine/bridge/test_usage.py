@@ -28,7 +28,7 @@ def table_of_a_day() -> Table:
 
 async def ends(table: Table, session_id: str, stop_reason: Any = "end_turn") -> None:
     """The turn is over, and owes its usage."""
-    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason=stop_reason))
+    await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason=stop_reason))
 
 
 async def counted(table: Table, **query: Any) -> list[UsageRecord]:
@@ -85,7 +85,7 @@ async def test_a_session_that_another_gateway_controls_is_counted_there() -> Non
     table = table_of_a_day()
     command = await running(table)
     session_id = command.target.session_id
-    await table.say(session_id, "x-interlock.control.changed", p.ControlChanged(gateway_id="another"))
+    await table.send(session_id, "x-interlock.control.changed", p.ControlChanged(gateway_id="another"))
     await ends(table, session_id)
     await uses(table, session_id, tokens=900, usd=0.5)
     assert await counted(table) == []

@@ -52,7 +52,7 @@ async def settled(town: Street) -> None:
 
 async def opened(runner: Runner, session_id: str, seq: int = 1) -> None:
     await runner.frame("control.prompt.request")
-    runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=seq)
+    runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=seq)
     await runner.frame("session.capabilities")
 
 
@@ -197,7 +197,7 @@ async def test_a_runner_that_comes_to_another_gateway_brings_its_sessions(town: 
         known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=2, state="idle")
         second = await links.enter_async_context(b.attached(known))
         assert await first.closed() == (4410, "the same runner opened a newer link")
-        second.say("agent.error", warning(), session_id=session_id, seq=2)
+        second.send("agent.error", warning(), session_id=session_id, seq=2)
         await second.acked(2)
         assert (await events(town, session_id))[-1] == "agent.error"
         await settled(town)
@@ -219,8 +219,8 @@ async def test_a_hello_that_a_gateway_slept_over_does_not_take_the_runner_from_w
             assert (await late.closed())[0] == CloseCode.OUTDATED
         await settled(town)
         assert (await a.ask("GET", f"/v1/commands/{command['id']}")).body["state"] == "running"
-        runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
-        runner.say("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
+        runner.send("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
+        runner.send("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
         await runner.acked(4)
         assert (await a.ask("GET", f"/v1/commands/{command['id']}")).body["state"] == "succeeded"
 
@@ -238,7 +238,7 @@ async def test_an_owner_that_slept_over_its_own_death_writes_nothing_and_comes_b
         assert stale is not None
         await town.fail_over(b, c)
         assert (b.engine.lanes.peek(session_id) is None) != (c.engine.lanes.peek(session_id) is None)
-        first.say("agent.error", warning("from the grave"), session_id=session_id, seq=2)
+        first.send("agent.error", warning("from the grave"), session_id=session_id, seq=2)
         await first.closed()
         assert "agent.error" not in await events(town, session_id), "every write of the stale owner is refused"
         former = a.cluster.instance_id
@@ -248,7 +248,7 @@ async def test_an_owner_that_slept_over_its_own_death_writes_nothing_and_comes_b
         assert not a.engine.lanes.live()
         second = await links.enter_async_context(c.attached(
             p.HelloSession(session_id=session_id, last_seq_sent=2, control_seq=2, state="idle")))
-        second.say("agent.error", warning("again"), session_id=session_id, seq=2)
+        second.send("agent.error", warning("again"), session_id=session_id, seq=2)
         await second.acked(2)
         assert (await a.execute("and on", session_id=session_id)).status == 202
 
@@ -473,20 +473,20 @@ async def turn(member: Member, **hello: Any) -> AsyncIterator[tuple[Runner, str]
     async with member.attached(**hello) as runner:
         session_id = (await member.execute()).body["target"]["session_id"]
         prompt = (await runner.frame("control.prompt.request")).payload
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
-        runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
-                   metadata={"prompt_id": prompt.prompt_id})
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+        runner.send("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
+                    metadata={"prompt_id": prompt.prompt_id})
         await runner.acked(2)
         yield runner, session_id
 
 
 def say(runner: Runner, session_id: str, offset: int, text: str, block: str = "b1") -> None:
-    runner.say("agent.text.delta", p.TextDelta(turn_id=TURN, block_id=block, offset=offset, text=text),
-               session_id=session_id)
+    runner.send("agent.text.delta", p.TextDelta(turn_id=TURN, block_id=block, offset=offset, text=text),
+                session_id=session_id)
 
 
 def done(runner: Runner, session_id: str, seq: int, text: str, block: str = "b1") -> None:
-    runner.say("agent.text.done", p.TextDone(turn_id=TURN, block_id=block, text=text), session_id=session_id, seq=seq)
+    runner.send("agent.text.done", p.TextDone(turn_id=TURN, block_id=block, text=text), session_id=session_id, seq=seq)
 
 
 @pytest.mark.req("S-1", "S-3", "E-4")
@@ -527,7 +527,7 @@ async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Stre
         await eventually(lambda: _all([reader.text() == "heard "]))
         a.bus.cut_off()
         say(runner, session_id, 6, "lost ")
-        runner.say("agent.error", warning(), session_id=session_id, seq=3)
+        runner.send("agent.error", warning(), session_id=session_id, seq=3)
         await runner.acked(3)
         await settled(town)
         before = reader.numbers[-1]
@@ -548,8 +548,8 @@ async def test_who_takes_a_session_over_tells_its_viewers_what_they_had_not_hear
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         await eventually(lambda: _all([len(reader.numbers) > 1]))
         a.bus.cut_off()
-        runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
-        runner.say("session.usage", USAGE, session_id=session_id, seq=4)
+        runner.send("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
+        runner.send("session.usage", USAGE, session_id=session_id, seq=4)
         await runner.acked(4)
         before, head = reader.numbers[-1], await town.ledger.head("default", f"s/{session_id}")
         assert before < head
@@ -727,8 +727,8 @@ async def test_a_viewer_where_a_runner_was_sees_what_it_says_at_another_gateway(
             late.hold(lose_notes="lost" in hint)
         known = p.HelloSession(session_id=session_id, last_seq_sent=2, control_seq=2, state="running")
         again = await stack.enter_async_context(b.attached(known, link_number=2))
-        again.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="error"), session_id=session_id, seq=3)
-        again.say("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
+        again.send("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="error"), session_id=session_id, seq=3)
+        again.send("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
         await again.acked(4)
         await settled(town)
         late.let_through()

@@ -103,7 +103,7 @@ async def test_a_commit_that_fails_is_told_as_503_and_the_runner_is_told_to_send
     shell = await table.lane(session_id)
     table.disk.full = True
     with pytest.raises(Problem) as caught:
-        await table.say(session_id, "agent.error", warn("lost?"))
+        await table.send(session_id, "agent.error", warn("lost?"))
     assert (caught.value.code, caught.value.kind.status, caught.value.headers) == ("Unavailable", 503,
                                                                                   {"Retry-After": "1"})
     assert "no space left on the disk" in caught.value.detail
@@ -116,7 +116,7 @@ async def test_a_commit_that_fails_is_told_as_503_and_the_runner_is_told_to_send
     assert fresh is not shell
     assert fresh.lane.state.last_seq == 1
     table.seqs[session_id] = 1
-    await table.say(session_id, "agent.error", warn("once"))
+    await table.send(session_id, "agent.error", warn("once"))
     assert table.wire.acks[session_id] == 2
     assert (await table.ledger.events("default", f"s/{session_id}", 0, 100))[-1].body.count(b"once") == 1
 
@@ -159,13 +159,13 @@ async def test_a_commit_that_was_in_doubt_until_the_lane_was_taken_is_in_the_lan
     await table.opened(session_id)
     ledger.loses_reply = True
     with pytest.raises(Problem) as caught:
-        await table.say(session_id, "agent.error", warn("in doubt"))
+        await table.send(session_id, "agent.error", warn("in doubt"))
     assert "The reply was lost." in caught.value.detail
     shell = await table.lane(session_id)
     assert shell.lane.state.last_seq == 2, "the session is read after the lane is taken, also without other gateways"
     assert shell.delivered == shell.lane.state.n == (await ledger.events("default", f"s/{session_id}", 0, 100))[-1].n
     table.seqs[session_id] = 2
-    await table.say(session_id, "agent.error", warn("after it"))
+    await table.send(session_id, "agent.error", warn("after it"))
     assert shell.lane.state.last_seq == 3
 
 
@@ -189,7 +189,7 @@ async def test_pots_in_doubt_are_read_again_until_that_succeeds() -> None:
     await table.opened(session_id)
     ledger.loses_reply = True
     with pytest.raises(Problem):
-        await table.say(session_id, "agent.error", warn("in doubt"))
+        await table.send(session_id, "agent.error", warn("in doubt"))
     ledger.is_away = True
     with pytest.raises(LedgerError, match="PostgreSQL is away"):
         await table.lane(session_id)

@@ -88,7 +88,7 @@ async def test_a_lane_with_nothing_to_do_is_forgotten_and_read_again() -> None:
     await table.opened(session_id)
     await table.started(session_id)
     await table.ended(session_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="done"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="done"))
     await table.confirm(session_id, 10)
     assert table.engine.lanes.peek(session_id) is None
     assert (await table.execute(target=Target(session_id=session_id))).target.session_id == session_id

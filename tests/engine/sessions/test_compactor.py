@@ -91,7 +91,7 @@ async def test_in_mid_turn_the_agent_that_waits_is_given_it() -> None:
     await table.talk(6)
     await table.ask("and this")
     await table.begin_turn()
-    await table.say(table.session_id, "agent.error", p.AgentError(
+    await table.send(table.session_id, "agent.error", p.AgentError(
         severity="warning", error_code="CONTEXT_OVERFLOW", message="too long", turn_id=f"t{table.turns}"))
     await table.settled()
     assert table.asked_for().payload.plan["summary"] == "by hook"
@@ -105,7 +105,7 @@ async def test_a_hooks_summary_that_no_frame_carries_leaves_the_context_of_the_t
     await table.talk(6)
     await table.ask("and this")
     await table.begin_turn()
-    await table.say(table.session_id, "agent.error", p.AgentError(
+    await table.send(table.session_id, "agent.error", p.AgentError(
         severity="warning", error_code="CONTEXT_OVERFLOW", message="too long", turn_id=f"t{table.turns}"))
     await table.settled()
     refused = table.wire.last("session.error").payload

@@ -242,7 +242,7 @@ async def test_an_old_file_that_lies_there_is_written_anew_before_it_is_gone_on_
     place.table.begin()
     await place.table.engine.start()
     await place.table.reattach(place.session_id, 0)
-    await place.table.say(place.session_id, "session.closed", p.SessionClosed(reason="gone"))
+    await place.table.send(place.session_id, "session.closed", p.SessionClosed(reason="gone"))
     await place.go_on("go on")
     assert (await place.texts())[:2] == ["long ago", "go on"]
     (kept,) = place.file().parent.glob("*.kept-*")

@@ -84,7 +84,7 @@ async def talk(table: Table) -> str:
     await table.vote(held.approval_id, "grant")
     await table.resolved(session_id, "allowed")
     await table.result(session_id, "a.txt")
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="hi"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="hi"))
     await table.ended(session_id)
     return session_id
 
@@ -135,7 +135,7 @@ async def test_a_prompt_that_is_sent_again_is_asked_once() -> None:
     command = await table.execute("say hi")
     session_id = command.target.session_id
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code="RUNNER_RESTARTED", message="", fatal=False), in_reply_to=prompt.message_id)
     assert table.wire.types().count("control.prompt.request") == 2
     assert shape(await pending(table)) == ["user"]
@@ -181,7 +181,7 @@ async def talk_with_a_death(table: Table, frames: list[str], cut: int) -> str:
             case "result":
                 await table.result(session_id, "a.txt")
             case "text":
-                await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="hi"))
+                await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="hi"))
             case _:
                 await getattr(table, frame)(session_id)
     return session_id
@@ -212,7 +212,7 @@ async def test_an_agent_that_is_lost_keeps_what_it_said() -> None:
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.started(session_id)
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="half"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="half"))
     for _ in range(SILENT_HEARTBEATS):
         await (await table.lane(session_id)).call(AgentReported(False))
     message = next(entry["message"] for entry in entries_of(await pending(table)) if entry["type"] == "message"

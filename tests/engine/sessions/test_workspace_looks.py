@@ -54,9 +54,9 @@ async def test_all_who_ask_for_a_session_at_once_get_the_answer_to_one_look(serv
         first.cancel()  # Who leaves takes nothing from the others.
         answer = p.WorkspaceChanges(request_id=look.request_id, session_id="s1", branch="work")
         for wrong in ({"session_id": "s2"}, {"request_id": "x"}):
-            runner.say(CHANGES, msgspec.structs.replace(answer, **wrong))
-        runner.say(CHANGES, answer)
-        runner.say(CHANGES, answer)  # A second one is none.
+            runner.send(CHANGES, msgspec.structs.replace(answer, **wrong))
+        runner.send(CHANGES, answer)
+        runner.send(CHANGES, answer)  # A second one is none.
         assert await second == answer
         again = asking(server)
         assert (await asked(runner)).request_id != look.request_id

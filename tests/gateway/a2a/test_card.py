@@ -17,7 +17,7 @@ def node(name: str) -> Node:
                 active_sessions_count=0, config_versions={})
 
 
-def test_the_public_card_is_the_same_whether_there_is_such_an_agent_or_not() -> None:
+def test_the_public_card_does_not_reveal_whether_the_agent_exists() -> None:
     there, elsewhere = card_of("claude", "https://g.example"), card_of("goose", "https://g.example")
 
     assert {name for name in there if there[name] != elsewhere[name]} == {"name", "description", "supportedInterfaces"}
@@ -26,7 +26,7 @@ def test_the_public_card_is_the_same_whether_there_is_such_an_agent_or_not() -> 
     assert {one["protocolBinding"] for one in there["supportedInterfaces"]} == {"JSONRPC", "HTTP+JSON"}
 
 
-def test_the_card_for_a_client_that_is_known_names_the_hosts_in_order() -> None:
+def test_an_authenticated_card_names_the_hosts_in_order() -> None:
     card = card_of("claude", "https://g.example", [node("zeta"), node("alpha")])
 
     assert card["description"].endswith("It runs on alpha, zeta.")
@@ -42,7 +42,7 @@ def test_push_notifications_are_offered_only_with_the_key_that_checks_them() -> 
     assert (extension["uri"], extension["params"]) == (PUSH_SIGNATURES, {"publicKey": "KEY"})
 
 
-def test_the_tag_is_of_what_the_card_says() -> None:
+def test_the_entity_tag_changes_with_the_cards_content() -> None:
     card: dict[str, Any] = card_of("claude", "https://g.example")
 
     assert etag_of(card) == etag_of(dict(card))

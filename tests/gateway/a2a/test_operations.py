@@ -48,7 +48,7 @@ async def test_a_question_is_shown_and_answered_by_a_message_to_the_task(gateway
         assert (await client.get("/v1/approvals/apr_1")).json()["answer"] == "left"
 
 
-async def test_a_permission_is_not_answered_by_a_message(gateway: Gateway) -> None:
+async def test_a_message_does_not_answer_a_permission_request(gateway: Gateway) -> None:
     async with gateway.as_role("owner") as client:
         task_id = await task_that_waits(gateway, client, "permission")
         refused = await answered(client, task_id, [{"text": "yes"}])
@@ -57,7 +57,7 @@ async def test_a_permission_is_not_answered_by_a_message(gateway: Gateway) -> No
         assert (approval["state"], approval.get("votes")) == ("pending", None)
 
 
-async def test_a_long_list_costs_few_of_the_callers_requests(gateway: Gateway) -> None:
+async def test_a_long_list_counts_as_few_requests_of_the_caller(gateway: Gateway) -> None:
     async with gateway.as_role("operator") as client:
         body = {"type": "execute", "target": {"agent_id": "shell", "session_id": "s1"},
                 "payload": {"messages": [{"role": "user", "content": [{"contentType": "text", "value": "go"}]}]}}

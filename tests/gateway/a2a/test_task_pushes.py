@@ -21,7 +21,7 @@ from small_gateway.desk import SmallDesk
 from small_gateway.running import Gateway, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-9")]
-WHO = {"id": "user:ann", "role": "operator"}
+ANN = {"id": "user:ann", "role": "operator"}
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
@@ -71,7 +71,7 @@ async def begun(gateway: Gateway, receiver: Receiver) -> tuple[TaskPushes, Any]:
     """A task that is followed."""
     pushes = pushes_of(gateway.desk, receiver)
     command = await command_of(gateway, await gateway.execute())
-    await pushes.put(WHO, command, push_of(command.id))
+    await pushes.put(ANN, command, push_of(command.id))
     pushes.start()
     return pushes, command
 
@@ -98,7 +98,7 @@ async def kept(gateway: Gateway, command_id: str, state: str) -> Any:
     return row
 
 
-async def test_each_change_is_notified_once_and_the_config_ends_with_its_task(gateway: Gateway) -> None:
+async def test_each_change_is_pushed_once_and_the_config_ends_with_its_task(gateway: Gateway) -> None:
     receiver = Receiver()
     pushes, command = await begun(gateway, receiver)
     for state in ("queued", "running", "pausing", "paused", "succeeded"):
@@ -114,7 +114,7 @@ async def test_each_change_is_notified_once_and_the_config_ends_with_its_task(ga
     assert await pushes.listed("default", command.id) == []
 
 
-async def test_one_that_does_not_arrive_is_sent_again_under_its_id_and_then_given_up(gateway: Gateway) -> None:
+async def test_a_failed_push_is_retried_under_its_id_and_then_dead(gateway: Gateway) -> None:
     receiver = Receiver(500, 503)
     pushes, command = await begun(gateway, receiver)
     await turned(gateway, command.id, "running")
@@ -133,7 +133,7 @@ async def test_one_that_does_not_arrive_is_sent_again_under_its_id_and_then_give
     assert retried.json()["code"] == "NotFound"
 
 
-async def test_the_next_gateway_goes_on_behind_what_was_notified(gateway: Gateway) -> None:
+async def test_the_next_gateway_pushes_only_later_changes(gateway: Gateway) -> None:
     receiver = Receiver()
     pushes, command = await begun(gateway, receiver)
     await turned(gateway, command.id, "running")
@@ -150,27 +150,27 @@ async def test_the_next_gateway_goes_on_behind_what_was_notified(gateway: Gatewa
     assert receiver.states == ["WORKING", "COMPLETED"]
 
 
-async def test_a_task_and_a_tenant_have_so_many_and_a_deleted_one_is_followed_no_more(
+async def test_push_configs_are_bounded_and_a_deleted_one_gets_no_pushes(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     receiver = Receiver()
     pushes, command = await begun(gateway, receiver)
     for number in range(1, TASK_PUSHES_MAX):
-        await pushes.put(WHO, command, push_of(command.id, f"c{number}"))
+        await pushes.put(ANN, command, push_of(command.id, f"c{number}"))
     with pytest.raises(Problem, match="has 4 push notification configs"):
-        await pushes.put(WHO, command, push_of(command.id, "more"))
-    await pushes.put(WHO, command, push_of(command.id, "c1"))
+        await pushes.put(ANN, command, push_of(command.id, "more"))
+    await pushes.put(ANN, command, push_of(command.id, "c1"))
     assert [one.config_id for one in await pushes.listed("default", command.id)] == ["mine", "c1", "c2", "c3"]
     assert await pushes.listed("other", command.id) == []
 
     monkeypatch.setattr(task_pushes, "TENANT_PUSHES_MAX", TASK_PUSHES_MAX)
     another = await command_of(gateway, await gateway.execute())
     with pytest.raises(Problem, match="This tenant has"):
-        await pushes.put(WHO, another, push_of(another.id))
+        await pushes.put(ANN, another, push_of(another.id))
 
     for name in ("mine", "c1", "c2", "c3"):
-        assert await pushes.delete(WHO, command, name)
-    assert not await pushes.delete(WHO, command, "mine")
+        assert await pushes.delete(ANN, command, name)
+    assert not await pushes.delete(ANN, command, "mine")
     receiver.got.clear()
     await turned(gateway, command.id, "succeeded")
     await pushes.stop()

@@ -44,18 +44,18 @@ def waiting(kind: str) -> Approval:
     ("running", ("question", "permission"), "AUTH_REQUIRED"), ("succeeded", ("permission",), "COMPLETED"),
     ("timed_out", (), "FAILED"), ("canceled", (), "CANCELED"), ("expired", (), "REJECTED"),
 ])
-def test_a_state_is_named_by_who_is_waited_for(state: str, kinds: tuple[str, ...], expected: str) -> None:
+def test_a_waiting_state_names_the_party_that_must_act(state: str, kinds: tuple[str, ...], expected: str) -> None:
     assert state_of(command(state), [waiting(kind) for kind in kinds]) == f"TASK_STATE_{expected}"
 
 
-def test_a_task_that_waits_names_the_act_and_the_page_where_a_person_answers() -> None:
+def test_a_waiting_task_names_the_action_and_the_page_for_it() -> None:
     status = task_of(command(), "c-1", [waiting("permission")], ORIGIN)["status"]
     assert status["message"]["parts"] == [{
         "text": "The agent asks for permission: $ rm -rf build. A person answers at http://127.0.0.1:7420/a/apr_1; "
                 "no message is a vote.", "mediaType": "text/plain"}]
 
 
-def test_an_ended_task_says_who_denied_what_and_why_it_failed() -> None:
+def test_an_ended_task_names_the_denier_the_call_and_the_error() -> None:
     ended = command("failed", error={"code": "AgentLost", "message": "The agent is gone."}, denials=[
         {"tool_name": "shell", "title": "$ rm -rf build", "by": "policy:never", "reason": "It deletes.", "at": ""}])
     parts = task_of(ended, "c-1", (), ORIGIN)["status"]["message"]["parts"]
@@ -75,7 +75,7 @@ def test_the_answer_is_one_artifact_and_each_tools_output_another() -> None:
     assert "artifacts" not in task_of(done, "c-1", (), ORIGIN, artifacts=False)
 
 
-def test_history_is_left_out_when_none_is_asked_for() -> None:
+def test_history_is_omitted_when_its_length_is_zero() -> None:
     asked = command(payload=msgspec.Raw(b"{}"))
     asked = msgspec.structs.replace(asked, payload=msgspec.Raw(
         b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"ls"}]}]}'))
@@ -93,7 +93,7 @@ def done(text: str) -> dict[str, Any]:
         "turn_id": "t-1", "block_id": "b", "text": text}}}
 
 
-def test_text_is_passed_on_once_at_its_offset() -> None:
+def test_repeated_text_is_forwarded_once_by_its_offset() -> None:
     answer = AnswerText()
     events = [delta(0, "Hel"), delta(0, "Hel"), delta(3, "lo"), delta(9, "lost"), delta(1, "ello wor"),
               delta(0, "of another turn", turn="t-2"), delta(0, "refused", kind="refused"), done("Hello world")]
@@ -112,25 +112,25 @@ def test_parts_of_every_kind_reach_the_prompt() -> None:
 
 
 @pytest.mark.parametrize("part", [Part(), Part(text="a", url="b"), Part(raw="not base64!")])
-def test_a_part_that_is_not_one_thing_is_refused(part: Part) -> None:
+def test_a_part_without_exactly_one_content_is_refused(part: Part) -> None:
     with pytest.raises(A2AError, match="part"):
         prompt_of([part], TaskOptions())
 
 
 @pytest.mark.parametrize(("key", "context"), [
     ("agent:shell:a2a:ctx-1", "ctx-1"), ("agent:shell:main", "s-1"), ("agent:shell:a2a:x y", "s-1"), (None, "s-1")])
-def test_a_context_is_the_name_in_the_key_else_the_session(key: str | None, context: str) -> None:
+def test_a_context_id_is_the_name_in_the_session_key_or_the_session_id(key: str | None, context: str) -> None:
     assert context_of(key, "s-1") == context
 
 
 @pytest.mark.parametrize("context_id", ["", "a b", "../x", "a:b", "x" * 129])
-def test_a_context_id_that_no_key_may_hold_is_refused(context_id: str) -> None:
+def test_a_context_id_that_is_invalid_in_a_session_key_is_refused(context_id: str) -> None:
     with pytest.raises(A2AError, match="contextId"):
         session_key("shell", context_id)
 
 
 @pytest.mark.parametrize("version", ["", "0.3", "2.0", "x"])
-def test_another_version_is_refused_with_the_header_to_send(version: str) -> None:
+def test_an_unsupported_version_is_refused_with_the_header_to_send(version: str) -> None:
     with pytest.raises(A2AError, match=r"A2A-Version: 1\.0"):
         check_version(version)
     check_version("1.0")
@@ -140,6 +140,6 @@ def test_another_version_is_refused_with_the_header_to_send(version: str) -> Non
 @pytest.mark.parametrize("message", [
     {"role": "ROLE_USER", "parts": [{"text": "a"}]}, {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "a"}]},
     {"messageId": "m", "role": "ROLE_USER", "parts": []}, {"messageId": "m", "role": "ROLE_USER", "parts": "a"}])
-def test_a_message_that_is_not_one_names_the_place(message: dict[str, Any]) -> None:
+def test_the_error_of_a_malformed_message_names_the_place(message: dict[str, Any]) -> None:
     with pytest.raises(A2AError, match=r"\$\.message"):
         read(SendRequest, {"message": message})

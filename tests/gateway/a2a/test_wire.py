@@ -1,4 +1,4 @@
-"""Messages of A2A as clients send them: what is read, what is refused, and with which of A2A's codes."""
+"""A2A messages as clients send them: fields that are read, messages that are refused, and the error codes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_message_is_read_with_its_defaults_and_unknown_members_are_ignored() -
     message(parts=[{"text": 1}]), message(contextId=None), message() | {"configuration": {"historyLength": -1}},
     message() | {"configuration": {"historyLength": "1"}}, message() | {"metadata": {"interlock": {"mode": ""}}},
 ], ids=lambda wrong: str(wrong)[:60])
-def test_what_is_no_message_is_refused_in_one_sentence(wrong: Any) -> None:
+def test_a_malformed_message_is_refused_in_one_sentence(wrong: Any) -> None:
     with pytest.raises(A2AError) as refused:
         read(SendRequest, wrong)
     assert refused.value.kind is KINDS["INVALID_PARAMS"]
@@ -53,14 +53,14 @@ def test_what_is_no_message_is_refused_in_one_sentence(wrong: Any) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_a_part_tells_null_data_from_none() -> None:
+def test_a_part_distinguishes_null_data_from_absent_data() -> None:
     first, second = read(SendRequest, message(parts=[{"data": None}, {"text": ""}])).message.parts
     assert first.data is None
     assert second.data is not None
     assert second.text == ""
 
 
-def test_numbers_of_a_query_are_text_and_those_of_a_body_are_not() -> None:
+def test_numbers_are_text_in_a_query_and_numbers_in_a_body() -> None:
     assert read(ListRequest, {"pageSize": "7", "includeArtifacts": "true"}, from_query=True).page_size == 7
     assert read(ListRequest, {}).page_size == PAGE_DEFAULT
     assert read(TaskRequest, {"id": "t", "historyLength": "0"}, from_query=True).history_length == 0
@@ -75,7 +75,7 @@ def test_numbers_of_a_query_are_text_and_those_of_a_body_are_not() -> None:
                                     {"authentication": {"scheme": "Bearer", "credentials": "a\x00"}},
                                     {"authentication": {"scheme": "Bearer", "credentials": "a\n"}},
                                     {"url": ""}, {"id": "x" * 201}])
-def test_what_a_client_has_us_send_cannot_end_its_header(fields: dict[str, Any]) -> None:
+def test_header_values_of_a_client_cannot_inject_a_header(fields: dict[str, Any]) -> None:
     good = {"url": "https://a.example", "id": "", "token": "t" * 2_048, "authentication": {"scheme": "Bearer"}}
     assert read(PushConfig, good).authentication is not None
     with pytest.raises(A2AError):
@@ -83,20 +83,20 @@ def test_what_a_client_has_us_send_cannot_end_its_header(fields: dict[str, Any])
 
 
 @pytest.mark.parametrize("declared", ["1.0", "1", "1.7"])
-def test_versions_that_are_spoken(declared: str) -> None:
+def test_supported_versions_are_accepted(declared: str) -> None:
     check_version(declared)
 
 
 @pytest.mark.parametrize(("declared", "named"), [("", "0.3 (it declares none)"), ("0.3", "0.3"), ("2.0", "2.0"),
                                                  ("10.0", "10.0"), ("v1", "v1")])
-def test_versions_that_are_not_spoken_are_named(declared: str, named: str) -> None:
+def test_unsupported_versions_are_named(declared: str, named: str) -> None:
     with pytest.raises(A2AError, match=r"Send `A2A-Version: 1\.0`") as refused:
         check_version(declared)
     assert f"the request is of {named}. " in str(refused.value)
     assert refused.value.kind.code == -32009
 
 
-def test_details_name_the_reason_its_domain_and_what_belongs_to_it() -> None:
+def test_error_details_have_reason_domain_and_metadata() -> None:
     assert details_of(A2AError("TASK_NOT_FOUND", "Gone.")) == [
         {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org"}]
     assert details_of(A2AError("TASK_NOT_FOUND", "Gone.", task="t"))[0]["metadata"] == {"task": "t"}

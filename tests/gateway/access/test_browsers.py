@@ -67,7 +67,7 @@ async def waited(gateway: Gateway, ms: int) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.req("K-2")
-async def test_a_code_is_good_once_and_for_five_minutes(gateway: Gateway) -> None:
+async def test_a_code_is_valid_once_and_for_five_minutes(gateway: Gateway) -> None:
     code, late = await coded(gateway), await coded(gateway)
     async with browser(gateway) as page:
         answers = await asyncio.gather(*(page.post(LOGIN, json={"code": code}) for _ in range(5)))
@@ -120,7 +120,7 @@ async def test_a_session_ends_with_its_tenant(gateway: Gateway) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.req("K-1")
-async def test_a_code_of_a_key_that_was_revoked_meanwhile_opens_nothing(gateway: Gateway) -> None:
+async def test_a_code_of_a_revoked_key_opens_no_session(gateway: Gateway) -> None:
     made = (await gateway.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["operator"]})).json()
     async with httpx2.AsyncClient(base_url=gateway.base, headers={"Authorization": f"Bearer {made['key']}"}) as ann:
         code = (await ann.post("/v1/browser-codes", headers={"Idempotency-Key": "a-code-for-ann-01"})).json()["code"]
@@ -131,7 +131,7 @@ async def test_a_code_of_a_key_that_was_revoked_meanwhile_opens_nothing(gateway:
 
 @pytest.mark.anyio
 @pytest.mark.req("K-1")
-async def test_a_session_has_at_most_the_roles_of_its_giver_then_and_now(gateway: Gateway) -> None:
+async def test_a_session_never_has_more_roles_than_the_key_that_opened_it(gateway: Gateway) -> None:
     async with gateway.as_role("operator") as operator, gateway.as_role("approver") as approver:
         async def asked(who: httpx2.AsyncClient, roles: list[str], number: int) -> httpx2.Response:
             return await who.post("/v1/browser-codes", json={"roles": roles},
@@ -161,7 +161,7 @@ async def test_a_session_has_at_most_the_roles_of_its_giver_then_and_now(gateway
 
 @pytest.mark.anyio
 @pytest.mark.req("K-1")
-async def test_a_session_ends_when_it_is_idle_and_after_fourteen_days_however_it_is_used(gateway: Gateway) -> None:
+async def test_a_session_ends_when_idle_and_after_fourteen_days_even_if_used(gateway: Gateway) -> None:
     async with browser(gateway) as page, browser(gateway) as idle, browser(gateway) as phone:
         await logged_in(idle, code=await coded(gateway))
         opened = await logged_in(page, code=await coded(gateway))
@@ -181,7 +181,7 @@ async def test_a_session_ends_when_it_is_idle_and_after_fourteen_days_however_it
 
 @pytest.mark.anyio
 @pytest.mark.req("H-5", "K-1")
-async def test_a_session_that_was_written_into_the_database_is_refused(gateway: Gateway) -> None:
+async def test_a_session_forged_in_the_database_is_refused(gateway: Gateway) -> None:
     await gateway.access.credentials.rows.adopt()
     async with browser(gateway) as page:
         opened = await logged_in(page, key="ilk_default_viewer")
@@ -221,7 +221,7 @@ async def test_codes_and_sessions_are_bounded(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("K-1")
-def test_a_covered_role_allows_nothing_that_the_other_does_not() -> None:
+def test_a_covered_role_allows_no_operation_beyond_the_covering_role() -> None:
     for role, covered in COVERED_ROLES.items():
         for lesser in covered:
             assert [one.name for one in OPERATIONS if lesser in one.roles and role not in one.roles] == [], lesser

@@ -64,7 +64,7 @@ async def test_the_first_start_makes_a_private_owner_key_and_later_ones_keep_it(
 
 
 @pytest.mark.req("K-2")
-async def test_a_draft_that_a_crash_left_is_written_anew(tmp_path: Path) -> None:
+async def test_a_draft_left_by_a_crash_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "owner.key.new").write_text("half")
     await ensure_owner_key(tmp_path, MemoryLedger(), StillClock(), entropy)
     assert read_owner_key(tmp_path) == new_key(entropy)
@@ -72,7 +72,7 @@ async def test_a_draft_that_a_crash_left_is_written_anew(tmp_path: Path) -> None
 
 
 @pytest.mark.req("K-1")
-async def test_a_revoked_key_is_refused_when_its_memory_runs_out() -> None:
+async def test_a_revoked_key_is_refused_when_its_cache_entry_expires() -> None:
     ledger, clock = MemoryLedger(), StillClock()
     record = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
                        principal=Actor(type="user", id="someone"))
@@ -87,7 +87,7 @@ async def test_a_revoked_key_is_refused_when_its_memory_runs_out() -> None:
 
 
 @pytest.mark.req("K-1")
-async def test_what_is_remembered_is_bounded() -> None:
+async def test_the_cache_of_keys_is_bounded() -> None:
     ledger, clock = MemoryLedger(), StillClock()
     credentials = Credentials(ledger, clock)
     for number in range(CACHE_KEYS + 10):
@@ -128,7 +128,7 @@ SLOW_KEY = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default"
 
 
 @pytest.mark.req("K-1")
-async def test_requests_that_arrive_together_look_a_key_up_once_and_one_that_ends_early_ends_no_other() -> None:
+async def test_concurrent_requests_share_one_key_lookup_that_survives_a_cancelled_one() -> None:
     ledger = Slow()
     await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
     credentials = Credentials(ledger, StillClock())
@@ -145,7 +145,7 @@ async def test_requests_that_arrive_together_look_a_key_up_once_and_one_that_end
 
 
 @pytest.mark.req("K-1")
-async def test_a_refusal_that_no_request_waits_for_any_more_is_not_logged_as_lost() -> None:
+async def test_a_refusal_without_a_waiting_request_is_not_logged_as_lost() -> None:
     ledger, lost = Slow(), list[dict[str, Any]]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
     credentials = Credentials(ledger, StillClock())
@@ -229,7 +229,7 @@ async def test_a_key_that_is_found_revoked_ahead_is_refused_at_once() -> None:
 
 
 @pytest.mark.req("K-1", "K-3")
-async def test_a_bad_key_that_is_sent_again_and_again_is_looked_up_once_in_a_while() -> None:
+async def test_a_repeated_bad_key_is_looked_up_only_at_intervals() -> None:
     ledger, clock = Counting(), StillClock()
     credentials = Credentials(ledger, clock)
     for _ in range(100):
@@ -249,7 +249,7 @@ async def test_a_bad_key_that_is_sent_again_and_again_is_looked_up_once_in_a_whi
 
 
 @pytest.mark.req("K-1", "K-2")
-async def test_the_old_owner_key_ends_when_the_file_was_remade(tmp_path: Path) -> None:
+async def test_the_old_owner_key_is_refused_after_its_file_is_recreated(tmp_path: Path) -> None:
     ledger, clock = MemoryLedger(), StillClock()
     old = await ensure_owner_key(tmp_path, ledger, clock, entropy)
     old_key = (tmp_path / OWNER_FILE).read_text().strip()
@@ -288,7 +288,7 @@ async def test_the_last_use_of_a_key_is_written_once_a_minute() -> None:
 
 
 @pytest.mark.req("K-1")
-async def test_a_key_is_good_until_its_time_is_over() -> None:
+async def test_a_key_is_valid_until_it_expires() -> None:
     ledger, clock = MemoryLedger(), StillClock()
     await ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 ANN: dict[str, Any] = {"principal": {"type": "user", "id": "ann"}, "roles": ["operator", "approver"], "label": "laptop"}
 
 
-def asking(gateway: Gateway, key: str) -> httpx2.AsyncClient:
+def client_with(gateway: Gateway, key: str) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=gateway.base, headers={"Authorization": f"Bearer {key}"})
 
 
@@ -24,26 +24,26 @@ async def post(http: httpx2.AsyncClient, path: str, body: Any = None, key: str =
 
 
 @pytest.mark.req("K-1", "U-1")
-async def test_rotated_and_revoked_keys_are_refused_at_once_and_recorded(gateway: Gateway) -> None:
+async def test_rotated_and_revoked_keys_are_refused_immediately_and_audited(gateway: Gateway) -> None:
     made = (await gateway.post("/v1/keys", ANN)).json()
-    async with asking(gateway, made["key"]) as before:
+    async with client_with(gateway, made["key"]) as before:
         assert (await before.get("/v1/whoami")).status_code == 200
         rotated = (await gateway.post(f"/v1/keys/{made['key_id']}/rotate", {})).json()
         refused(await before.get("/v1/whoami"), "Unauthorized")
-    async with asking(gateway, rotated["key"]) as after:
+    async with client_with(gateway, rotated["key"]) as after:
         assert (await after.get("/v1/whoami")).json()["key_id"] == made["key_id"]
         assert (await gateway.post(f"/v1/keys/{made['key_id']}/revoke", {})).json()["revoked"] is True
         refused(await after.get("/v1/whoami"), "Unauthorized")
     assert (await gateway.post(f"/v1/keys/{made['key_id']}/revoke", {})).json()["revoked"] is True
     refused(await gateway.post(f"/v1/keys/{made['key_id']}/rotate", {}), "Conflict")
     records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 0, 50)]
-    told = [(record["action"], record["meta"].get("step")) for record in records if record["action"] != "auth_denied"]
-    assert told == [("key_rotate", "made"), ("key_rotate", "rotated"), ("revoke", "key")]
+    steps = [(record["action"], record["meta"].get("step")) for record in records if record["action"] != "auth_denied"]
+    assert steps == [("key_rotate", "made"), ("key_rotate", "rotated"), ("revoke", "key")]
     assert "laptop" not in json.dumps(records)
 
 
 @pytest.mark.req("K-1")
-async def test_an_admin_makes_no_owner_and_touches_none(gateway: Gateway) -> None:
+async def test_an_admin_cannot_create_or_change_an_owner_key(gateway: Gateway) -> None:
     async with gateway.as_role("admin") as admin:
         refused(await post(admin, "/v1/keys", {**ANN, "roles": ["owner"]}), "Forbidden")
         refused(await post(admin, "/v1/keys/default-owner/rotate"), "Forbidden")
@@ -56,11 +56,11 @@ async def test_an_admin_makes_no_owner_and_touches_none(gateway: Gateway) -> Non
 
 @pytest.mark.req("K-1", "P-3")
 @pytest.mark.parametrize(("named", "driver"), [({}, "owner"), ({"driver": "corp:kim"}, "corp:kim")])
-async def test_an_agents_key_has_a_driver_who_is_who_made_it_if_nobody_is_named(
+async def test_an_agents_key_has_its_creator_as_driver_unless_one_is_named(
     gateway: Gateway, named: dict[str, str], driver: str
 ) -> None:
     made = (await gateway.post("/v1/keys", {**ANN, "principal": {"type": "agent", "id": "ci"}, **named})).json()
-    async with asking(gateway, made["key"]) as agent:
+    async with client_with(gateway, made["key"]) as agent:
         assert (await agent.get("/v1/whoami")).json()["driver"] == {"type": "user", "id": driver}
     listed = (await gateway.http.get("/v1/keys")).json()["keys"]
     assert [one["driver"]["id"] for one in listed if one["key_id"] == made["key_id"]] == [driver]
@@ -76,7 +76,7 @@ async def test_a_person_sees_and_revokes_their_own_keys_and_those_of_their_agent
     robot = (await gateway.post("/v1/keys", {"principal": {"type": "agent", "id": "robot"}, "roles": ["operator"],
                                              "driver": "ann"})).json()
     other = (await gateway.post("/v1/keys", {**ANN, "principal": {"type": "user", "id": "bob"}})).json()
-    async with asking(gateway, mine["key"]) as ann:
+    async with client_with(gateway, mine["key"]) as ann:
         listed = (await ann.get("/v1/keys")).json()["keys"]
         assert {one["key_id"] for one in listed} == {mine["key_id"], phone["key_id"], robot["key_id"]}
         for theirs in (other["key_id"], "default-owner", "default-admin", "other-viewer"):
@@ -87,7 +87,7 @@ async def test_a_person_sees_and_revokes_their_own_keys_and_those_of_their_agent
         for own in (phone, robot):
             revoked = await post(ann, f"/v1/keys/{own['key_id']}/revoke", key=f"revoke-{own['key_id']}")
             assert revoked.json()["revoked"] is True, revoked.text
-    async with asking(gateway, phone["key"]) as lost:
+    async with client_with(gateway, phone["key"]) as lost:
         refused(await lost.get("/v1/whoami"), "Unauthorized")
     records = [json.loads(one.body) for one in await gateway.desk.ledger.audit("default", 0, 100)]
     assert [(one["who"]["id"], one["meta"]["key_id"]) for one in records if one["action"] == "revoke"] == [

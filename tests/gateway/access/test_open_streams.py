@@ -27,7 +27,7 @@ async def revoke(gateway: Gateway, key_id: str) -> None:
 
 
 @pytest.mark.req("K-1", "S-2")
-async def test_an_open_stream_ends_with_its_key_and_others_go_on(gateway: Gateway) -> None:
+async def test_an_open_stream_ends_with_its_key_and_others_continue(gateway: Gateway) -> None:
     command = await gateway.execute()
     stream = f"/v1/commands/{command}/status"
     accept = {"Accept": "text/event-stream"}
@@ -54,7 +54,7 @@ async def test_a_websocket_closes_with_its_key(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("K-1", "K-2")
-async def test_a_stream_opened_by_ticket_ends_with_the_key_that_asked_for_it(gateway: Gateway) -> None:
+async def test_a_stream_opened_by_ticket_ends_with_the_key_of_the_ticket(gateway: Gateway) -> None:
     command = await gateway.execute()
     stream = f"/v1/commands/{command}/status"
     async with gateway.as_role("viewer") as viewer:
@@ -69,7 +69,7 @@ async def test_a_stream_opened_by_ticket_ends_with_the_key_that_asked_for_it(gat
 
 
 @pytest.mark.req("K-1")
-async def test_what_another_gateway_revoked_on_the_same_ledger_is_noticed_too(gateway: Gateway) -> None:
+async def test_a_revocation_by_another_gateway_ends_streams_too(gateway: Gateway) -> None:
     command = await gateway.execute()
     async with gateway.as_role("viewer") as viewer, viewer.stream(
         "GET", f"/v1/commands/{command}/status", headers={"Accept": "text/event-stream"}
@@ -77,12 +77,12 @@ async def test_what_another_gateway_revoked_on_the_same_ledger_is_noticed_too(ga
         record = await gateway.desk.ledger.key(digest("ilk_default_viewer"))
         assert record is not None
         await gateway.desk.ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
-        gateway.desk.at_ms += 2_000  # What was remembered of the key is old.
+        gateway.desk.at_ms += 2_000  # The cached key has expired.
         assert "event: unauthorized" in "".join([part async for part in answer.aiter_text()])
 
 
 @pytest.mark.req("K-3", "S-4")
-async def test_a_principal_and_a_tenant_have_so_many_streams_open_and_others_are_not_held_up(gateway: Gateway) -> None:
+async def test_open_streams_are_bounded_per_principal_and_tenant(gateway: Gateway) -> None:
     gateway.access.openings.configure(RatesSection(principal_streams=2, tenant_streams=3))
     stream = f"/v1/commands/{await gateway.execute()}/status"
     sse = {"Accept": "text/event-stream"}
@@ -104,15 +104,15 @@ async def test_a_principal_and_a_tenant_have_so_many_streams_open_and_others_are
 
 
 @pytest.mark.req("K-3", "S-4")
-async def test_streams_of_a_websocket_count_as_any_others(gateway: Gateway) -> None:
+async def test_streams_of_a_websocket_count_like_any_others(gateway: Gateway) -> None:
     gateway.access.openings.configure(RatesSection(principal_streams=2))
     stream = f"/v1/commands/{await gateway.execute()}/status"
     headers = {"Authorization": "Bearer ilk_default_viewer"}
     async with connect(f"ws://127.0.0.1:{gateway.port}/v1/stream", additional_headers=headers) as link:
         for ref in "abc":
             await link.send(json.dumps({"op": "subscribe", "ref": ref, "path": stream}))
-        told = [json.loads(await link.recv()) for _ in range(3)]
-        problems = [one for one in told if "problem" in one]
+        received = [json.loads(await link.recv()) for _ in range(3)]
+        problems = [one for one in received if "problem" in one]
         assert [(one["ref"], one["problem"]["code"]) for one in problems] == [("c", "RateLimited")]
         await link.send(json.dumps({"op": "unsubscribe", "ref": "a"}))
         assert json.loads(await link.recv()) == {"ref": "a", "end": "unsubscribed"}

@@ -102,7 +102,7 @@ async def test_a_browser_that_logs_in_again_is_notified_once(gateway: Gateway) -
         assert len(service.got) == 1
 
 
-async def test_one_person_is_notified_in_so_many_browsers_at_most(gateway: Gateway) -> None:
+async def test_the_browsers_notified_per_person_are_bounded(gateway: Gateway) -> None:
     async with pushing(gateway) as service, AsyncExitStack() as stack:
         for number in range(MAX_PUSH_SUBSCRIPTIONS):
             await stack.enter_async_context(subscribed(gateway, service, f"n{number}"))
@@ -112,7 +112,7 @@ async def test_one_person_is_notified_in_so_many_browsers_at_most(gateway: Gatew
         await stack.enter_async_context(subscribed(gateway, service, "other-person", "approver"))
 
 
-async def test_a_subscription_that_its_service_ended_is_removed(gateway: Gateway) -> None:
+async def test_a_subscription_that_the_push_service_ended_is_removed(gateway: Gateway) -> None:
     async with pushing(gateway) as service, subscribed(gateway, service, "phone") as (page, _, _):
         service.status = 410
         await notify(gateway)
@@ -120,7 +120,7 @@ async def test_a_subscription_that_its_service_ended_is_removed(gateway: Gateway
     assert await audited(gateway) == ["subscribed", "unsubscribed"]
 
 
-async def test_only_browsers_without_the_notice_are_tried_again(gateway: Gateway) -> None:
+async def test_only_browsers_that_missed_the_notice_are_retried(gateway: Gateway) -> None:
     async with pushing(gateway) as service, post_server() as busy, \
             subscribed(gateway, service, "phone") as (_, phone, _), subscribed(gateway, busy, "desk") as (_, desk, _):
         busy.status, busy.headers = 429, {"retry-after": "75"}
@@ -133,7 +133,7 @@ async def test_only_browsers_without_the_notice_are_tried_again(gateway: Gateway
 
 
 @pytest.mark.req("H-5")
-async def test_a_subscription_that_was_written_into_the_database_is_not_notified(gateway: Gateway) -> None:
+async def test_a_subscription_forged_in_the_database_is_not_notified(gateway: Gateway) -> None:
     async with pushing(gateway) as service, post_server() as thief, \
             subscribed(gateway, service, "phone") as (_, _, made):
         await gateway.access.credentials.rows.adopt()

@@ -19,7 +19,7 @@ def who(name: str, tenant: str = "t") -> Principal:
 
 
 class Day:
-    """A clock that stands at a time of the third day."""
+    """A clock that is stopped at a time of the third day."""
 
     def __init__(self) -> None:
         self.ms = 3 * DAY_MS + 1_000
@@ -61,7 +61,7 @@ async def test_a_person_and_a_tenant_have_limits_of_their_own() -> None:
     assert await start(made, "ann", "other") == "started"
 
 
-async def test_what_failed_is_not_counted() -> None:
+async def test_a_failed_start_is_not_counted() -> None:
     made = quotas(principal=1)
     assert [await start(made, fails=True), await start(made), await start(made)] == [
         "failed", "started", "QuotaExceeded"]
@@ -72,7 +72,7 @@ async def test_a_refusal_counts_for_neither() -> None:
     assert [await start(made), await start(made), await start(made, "bob")] == ["started", "QuotaExceeded", "started"]
 
 
-async def test_two_at_once_do_not_share_the_last_one() -> None:
+async def test_concurrent_starts_cannot_share_the_last_unit() -> None:
     made = quotas(principal=1)
     async with made.counted(who("ann")):
         assert await start(made) == "QuotaExceeded"
@@ -91,7 +91,7 @@ async def test_another_day_begins_at_midnight_utc_and_the_wait_is_until_then() -
     assert await start(made) == "started"
 
 
-async def test_other_limits_hold_at_once_and_keep_what_was_counted() -> None:
+async def test_new_limits_apply_immediately_and_keep_the_count() -> None:
     made = quotas(principal=1)
     await start(made)
     made.configure(RatesSection(principal_commands_a_day=2))

@@ -24,11 +24,11 @@ def principal(name: str = "ann", tenant: str = "acme") -> Principal:
 
 
 @pytest.mark.req("K-3", "F-1")
-def test_a_burst_is_let_in_then_the_pace_and_the_headers_say_so() -> None:
+def test_a_burst_then_the_rate_is_allowed_and_shown_in_the_headers() -> None:
     clock = SetClock()
     pace = Rates(clock, RatesSection(principal_a_minute=60, principal_burst=3, tenant_a_minute=0))
-    told = [pace.take(principal())["RateLimit"] for _ in range(3)]
-    assert told == ['"principal";r=2;t=1', '"principal";r=1;t=1', '"principal";r=0;t=1']
+    limits = [pace.take(principal())["RateLimit"] for _ in range(3)]
+    assert limits == ['"principal";r=2;t=1', '"principal";r=1;t=1', '"principal";r=0;t=1']
     with pytest.raises(Problem, match="RateLimited") as caught:
         pace.take(principal())
     assert caught.value.headers == {"RateLimit-Policy": '"principal";q=3;w=3', "RateLimit": '"principal";r=0;t=1',
@@ -41,7 +41,7 @@ def test_a_burst_is_let_in_then_the_pace_and_the_headers_say_so() -> None:
 
 
 @pytest.mark.req("K-3")
-def test_a_tenant_is_counted_as_a_whole_and_no_other() -> None:
+def test_a_tenants_requests_are_counted_together_and_apart_from_others() -> None:
     pace = Rates(SetClock(), RatesSection(principal_burst=10, tenant_a_minute=60, tenant_burst=2))
     assert pace.take(principal("ann"))["RateLimit-Policy"] == '"principal";q=10;w=1, "tenant";q=2;w=2'
     pace.take(principal("bob"))
@@ -51,7 +51,7 @@ def test_a_tenant_is_counted_as_a_whole_and_no_other() -> None:
 
 
 @pytest.mark.req("K-3")
-def test_what_is_counted_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_counted_sources_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_BUCKETS == 10_000
     monkeypatch.setattr(rates, "MAX_BUCKETS", 100)
     buckets = Buckets(Limit("x", 60, 1))
@@ -61,14 +61,14 @@ def test_what_is_counted_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.req("K-3")
-def test_addresses_of_one_network_are_one() -> None:
+def test_addresses_of_one_network_are_counted_together() -> None:
     assert network("2001:db8:1:2::1") == network("2001:db8:1:2:ffff::9") == "2001:db8:1:2::/64"
     assert network("2001:db8:1:3::1") != network("2001:db8:1:2::1")
     assert (network("127.0.0.1"), network("")) == ("127.0.0.1", "")
 
 
 @pytest.mark.req("K-3")
-async def test_a_quota_is_exact_however_many_come_at_once() -> None:
+async def test_a_quota_is_exact_under_concurrent_requests() -> None:
     clock = SetClock()
     quotas = Quotas(MemoryLedger(), clock, RatesSection(tenant_commands_a_day=25, principal_commands_a_day=20))
     done: list[str] = []

@@ -43,27 +43,27 @@ async def street() -> AsyncIterator[Street]:
     await made.members[0].shut()
 
 
-async def test_a_request_is_refused_with_the_new_place(street: Street) -> None:
+async def test_a_request_is_refused_with_the_tenants_new_address(street: Street) -> None:
     for path in ("/v1/sessions", "/v1/whoami", "/v1/audit"):
         answer = await street.members[0].ask("GET", path, **ACME)
         assert (answer.status, answer.body["code"], answer.body["detail"]) == (421, "MisdirectedRequest", SENTENCE)
 
 
 @pytest.mark.req("L-2")
-async def test_its_runner_is_sent_to_the_new_place(street: Street) -> None:
+async def test_its_runner_is_redirected_to_the_new_address(street: Street) -> None:
     status, body = await street.members[0].refused_link()
     assert (status, body["detail"], body["moved_to"]) == (421, SENTENCE, "https://b.example")
 
 
 @pytest.mark.req("L-2")
-async def test_its_runner_is_refused_if_the_new_place_is_no_address_of_a_gateway(street: Street) -> None:
+async def test_its_runner_is_refused_if_the_new_address_is_not_a_gateways(street: Street) -> None:
     await street.ledger.commit(WriteBatch([Put(msgspec.structs.replace(MOVED, moved_to="postgresql://b/il"))]))
     status, body = await street.members[0].refused_link()
     assert (status, body["error_code"]) == (401, "UNAUTHORIZED")
     assert body["detail"] == "The tenant acme was moved to postgresql://b/il."
 
 
-async def test_the_owner_sees_it_and_cannot_take_it_back_here(street: Street) -> None:
+async def test_the_owner_sees_the_moved_tenant_and_cannot_restore_it_here(street: Street) -> None:
     listed = (await street.members[0].ask("GET", "/v1/tenants")).body["tenants"]
     assert [one["moved_to"] for one in listed if one["tenant_id"] == "acme"] == ["https://b.example"]
     for verb in ("restore", "suspend"):
@@ -71,13 +71,13 @@ async def test_the_owner_sees_it_and_cannot_take_it_back_here(street: Street) ->
         assert (answer.status, answer.body["detail"]) == (409, SENTENCE)
 
 
-async def test_its_owner_makes_no_key_for_it_here(street: Street) -> None:
+async def test_its_owner_cannot_create_a_key_for_it_here(street: Street) -> None:
     body = {"tenant_id": "acme", "principal": {"type": "user", "id": "ann"}, "roles": ["admin"]}
     answer = await street.members[0].ask("POST", "/v1/keys", body)
     assert (answer.status, answer.body["detail"]) == (421, SENTENCE)
 
 
-async def test_no_lane_of_it_is_read_so_its_clocks_and_jobs_change_nothing(street: Street) -> None:
+async def test_no_lane_of_it_is_read_so_its_timers_and_jobs_have_no_effect(street: Street) -> None:
     lanes = street.members[0].engine.lanes
     with pytest.raises(Problem, match=r"moved to https://b\.example"):
         await lanes.lane(tenant_lane_id("acme"))

@@ -47,7 +47,7 @@ async def refused(made: Tickets, ticket: str, path: str = "/v1/events") -> bool:
     return False
 
 
-async def test_a_ticket_opens_its_path_once_as_who_asked_for_it() -> None:
+async def test_a_ticket_opens_its_path_once_as_its_principal() -> None:
     made, _ = tickets()
     given = made.give(ANN, "/v1/events", "token")
     assert given.ticket.startswith(TICKET_PREFIX)
@@ -56,7 +56,7 @@ async def test_a_ticket_opens_its_path_once_as_who_asked_for_it() -> None:
     assert await refused(made, given.ticket)
 
 
-async def test_a_try_for_another_path_spends_it_too() -> None:
+async def test_an_attempt_on_another_path_also_spends_the_ticket() -> None:
     made, _ = tickets()
     given = made.give(ANN, "/v1/events", "token")
     assert await refused(made, given.ticket, "/v1/sessions/s/frames")
@@ -64,7 +64,7 @@ async def test_a_try_for_another_path_spends_it_too() -> None:
 
 
 @pytest.mark.parametrize(("after_ms", "good"), [(TICKET_LIFE_MS - 1, True), (TICKET_LIFE_MS, False)])
-async def test_it_is_over_after_half_a_minute(after_ms: int, good: bool) -> None:
+async def test_a_ticket_expires_after_half_a_minute(after_ms: int, good: bool) -> None:
     made, hand = tickets()
     given = made.give(ANN, "/v1/events", "token")
     hand.ms += after_ms
@@ -72,11 +72,11 @@ async def test_it_is_over_after_half_a_minute(after_ms: int, good: bool) -> None
 
 
 @pytest.mark.parametrize("ticket", ["", "ilt_", "ilt_unknown", "ilk_key", "ilt_gw.unknown", "ilt_../x.y"])
-async def test_what_was_never_given_is_refused(ticket: str) -> None:
+async def test_an_unknown_ticket_is_refused(ticket: str) -> None:
     assert await refused(tickets()[0], ticket)
 
 
-async def test_one_person_has_so_many_and_others_are_not_held_up() -> None:
+async def test_tickets_are_bounded_per_person() -> None:
     made, hand = tickets()
     for _ in range(MAX_OWN_TICKETS):
         made.give(ANN, "/v1/events", "token")
@@ -89,7 +89,7 @@ async def test_one_person_has_so_many_and_others_are_not_held_up() -> None:
     assert MAX_OWN_TICKETS < MAX_TICKETS
 
 
-async def test_a_ticket_is_spent_at_the_gateway_that_gave_it_wherever_it_is_shown() -> None:
+async def test_a_ticket_is_spent_at_its_issuing_gateway_wherever_it_is_used() -> None:
     (first, _), (second, _) = tickets(), tickets()
     asked: list[str] = []
 

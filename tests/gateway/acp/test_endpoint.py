@@ -103,14 +103,14 @@ async def refusal(gateway: Gateway, query: str = "", key: str | None = "ilk_defa
 
 
 @pytest.mark.parametrize("path", ["/acp", "/v1/acp"])
-async def test_a_client_with_a_key_is_served_and_offered_no_process(gateway: Gateway, path: str) -> None:
+async def test_a_client_with_a_key_is_served_without_process_options(gateway: Gateway, path: str) -> None:
     async with connected(gateway, path=path) as client:
         answer = await client.ask("initialize", protocolVersion=1)
     assert answer["result"]["agentInfo"]["name"] == "interlock"
     assert answer["result"]["authMethods"] == []
 
 
-async def test_an_opening_that_is_refused_names_its_code(gateway: Gateway) -> None:
+async def test_a_refused_connection_names_its_code(gateway: Gateway) -> None:
     await gateway.desk.ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_runner"), key_id="runner", tenant_id="default", role="runner",
         principal=Actor(type="user", id="runner"), created_ms=NOW))]))
@@ -126,7 +126,7 @@ async def test_an_opening_that_is_refused_names_its_code(gateway: Gateway) -> No
     assert (await refusal(gateway, "?runner="))[2] == "A runner's id has 1 to 256 characters."
 
 
-async def test_a_page_enters_once_with_a_ticket_as_the_person_who_asked_for_it(gateway: Gateway) -> None:
+async def test_a_page_connects_once_with_a_ticket_as_its_principal(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     async with gateway.as_role("viewer") as viewer:
         given = await viewer.post("/v1/stream-tickets", json={"path": "/acp"}, headers={"Idempotency-Key": "k" * 16})
@@ -144,7 +144,7 @@ async def test_a_page_enters_once_with_a_ticket_as_the_person_who_asked_for_it(g
 
 
 @pytest.mark.parametrize("role", ROLES)
-async def test_the_door_allows_a_role_what_rest_allows_it(gateway: Gateway, role: str) -> None:
+async def test_a_role_may_do_over_acp_what_it_may_do_over_rest(gateway: Gateway, role: str) -> None:
     await gateway.desk.add_session()
     key = {"Idempotency-Key": "one-key-for-each"}
     command = {"type": "execute", "target": {"agent_id": "shell"}}
@@ -208,7 +208,7 @@ async def test_a_connection_ends_with_its_key(gateway: Gateway) -> None:
         assert (await other.outcome("session/list")) == "done"
 
 
-async def test_what_is_not_a_message_closes_the_connection(gateway: Gateway) -> None:
+async def test_a_malformed_message_closes_the_connection(gateway: Gateway) -> None:
     async with connected(gateway) as client:
         await client.link.send(b"{}")
         assert await client.closed() == (BAD_REQUEST, "a message is a text frame with one JSON-RPC message")
@@ -217,7 +217,7 @@ async def test_what_is_not_a_message_closes_the_connection(gateway: Gateway) -> 
         assert (await client.closed())[0] == 1009
 
 
-async def test_malformed_parameters_are_refused_and_the_connection_goes_on(gateway: Gateway) -> None:
+async def test_malformed_parameters_are_refused_and_the_connection_stays_open(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     opened = {"sessionId": SESSION, "cwd": "/w"}
     async with connected(gateway) as client:
@@ -232,7 +232,7 @@ async def test_malformed_parameters_are_refused_and_the_connection_goes_on(gatew
     assert answers[2]["result"]["_meta"]["interlock"]["mcpServersNotStarted"] == ["sql"]
 
 
-async def test_connections_are_counted_for_their_principal(gateway: Gateway) -> None:
+async def test_connections_count_against_their_principals_limit(gateway: Gateway) -> None:
     gateway.access.openings.configure(RatesSection(principal_streams=1))
     async with connected(gateway) as client:
         assert (await refusal(gateway))[:2] == (429, "RateLimited")
@@ -242,7 +242,7 @@ async def test_connections_are_counted_for_their_principal(gateway: Gateway) -> 
         assert await client.outcome("session/list") == "done"
 
 
-async def test_requests_under_way_are_bounded(gateway: Gateway) -> None:
+async def test_requests_in_progress_are_bounded(gateway: Gateway) -> None:
     gateway.desk.gate = asyncio.Event()
     await gateway.desk.add_session()
     async with connected(gateway) as client:
@@ -270,7 +270,7 @@ class Blocked:
         return []
 
 
-async def test_a_client_that_reads_nothing_is_let_go(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_nothing_is_disconnected(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.gateway.acp.web_socket.SEND_STALL_S", 0.2)
     async with connected(gateway, max_size=None) as client:
         client.link.transport.pause_reading()
@@ -322,7 +322,7 @@ def capabilities(number: int, modes: list[str]) -> Frame:
 
 
 @pytest.mark.req("O-4")
-async def test_a_client_that_offers_forms_is_asked_a_question_in_one(gateway: Gateway) -> None:
+async def test_a_client_that_supports_forms_receives_a_question_as_a_form(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     command = await gateway.execute(target={"agent_id": "shell", "session_id": "s1"})
     await gateway.desk.add_approval("apr_1", door="tool", kind="question", title="Left or right?", command_id=command)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("O-7")]
 
 
 class Client:
-    """What it sends, and what it has received; `fails` is raised in place of a delivery."""
+    """The messages it sends and has received; `fails` is raised in place of a delivery."""
 
     def __init__(self, *messages: dict[str, Any], fails: Exception | None = None) -> None:
         self.messages, self.fails = list(messages), fails
@@ -46,7 +46,7 @@ async def test_messages_are_lines_until_the_client_leaves() -> None:
 @pytest.mark.parametrize(("message", "code"), [
     ({"type": "websocket.receive", "bytes": b"x"}, BAD_REQUEST), (text("é" * (MAX_MESSAGE_BYTES // 2 + 1)), TOO_LONG)],
     ids=["bytes", "too long"])
-async def test_what_is_no_message_ends_the_connection_with_its_code(message: dict[str, Any], code: int) -> None:
+async def test_a_malformed_message_ends_the_connection_with_its_code(message: dict[str, Any], code: int) -> None:
     client = Client(message, text("after"))
 
     assert [line async for line in client.pipes.lines()] == []
@@ -61,7 +61,7 @@ async def test_each_line_is_sent_as_a_message_of_its_own() -> None:
     assert client.received == ["one", "two"]
 
 
-async def test_a_client_that_has_left_breaks_the_pipe_and_is_not_written_to_again() -> None:
+async def test_a_departed_client_breaks_the_pipe_and_is_not_written_to_again() -> None:
     client = Client(fails=OSError())
     with pytest.raises(BrokenPipeError, match="has left"):
         await client.pipes.write(b"one\n")
@@ -72,7 +72,7 @@ async def test_a_client_that_has_left_breaks_the_pipe_and_is_not_written_to_agai
     assert (client.received, client.pipes.code) == ([], None)
 
 
-async def test_a_client_that_reads_nothing_is_let_go_as_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_nothing_is_disconnected_as_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_socket, "SEND_STALL_S", 0.01)
     never = asyncio.Event()
 

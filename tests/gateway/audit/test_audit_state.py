@@ -27,7 +27,7 @@ from interlock.protocol.records import AuditDraft
 pytestmark = pytest.mark.anyio
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 5_000
 
@@ -35,7 +35,7 @@ class StandingClock:
         return 0
 
 
-CLOCK = StandingClock()
+CLOCK = StoppedClock()
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ async def test_an_export_with_its_head_verifies_with_the_public_key_alone(tmp_pa
 
 
 @pytest.mark.req("U-3")
-async def test_two_histories_that_were_both_signed_are_a_fork(tmp_path: Path, ledger: SqliteLedger) -> None:
+async def test_two_signed_histories_are_reported_as_a_fork(tmp_path: Path, ledger: SqliteLedger) -> None:
     await write(ledger, 4)
     await signer(ledger, tmp_path).sign()
     other = MemoryLedger()
@@ -167,7 +167,7 @@ async def test_an_older_copy_of_the_database_is_found(tmp_path: Path) -> None:
     (lambda path: path.write_bytes(b"rubbish\n" + path.read_bytes()), Tampering.BAD_SIGNATURE),
     (lambda path: path.rename(path.with_name("t2.checkpoints")), Tampering.HEAD_MISSING),
 ])  # fmt: skip
-async def test_a_head_tampered_with_is_found(
+async def test_a_tampered_head_is_found(
     tmp_path: Path, ledger: SqliteLedger, tamper: Callable[[Path], object], kind: Tampering
 ) -> None:
     await write(ledger)
@@ -189,7 +189,7 @@ async def test_every_flipped_byte_of_a_head_file_is_found(tmp_path: Path, ledger
     assert verify_ledger_file(tmp_path).ok
 
 
-async def test_what_cannot_be_checked_is_one_sentence(tmp_path: Path) -> None:
+async def test_a_log_that_cannot_be_checked_raises_one_error(tmp_path: Path) -> None:
     with pytest.raises(KeyUnusable):
         await check(tmp_path)
     load_or_make_key(tmp_path)

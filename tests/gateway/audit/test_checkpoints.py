@@ -30,7 +30,7 @@ from interlock.protocol.records import AuditDraft, AuditRecord
 pytestmark = pytest.mark.anyio
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 5_000
 
@@ -38,7 +38,7 @@ class StandingClock:
         return 0
 
 
-CLOCK = StandingClock()
+CLOCK = StoppedClock()
 NOTED = CHECKPOINT_FACT + "t1"
 
 
@@ -107,7 +107,7 @@ def with_triggers_dropped(state: Path, *statements: str) -> None:
 
 
 def rewritten(state: Path, count: int, tenant_id: str = "t1") -> None:
-    """Replace a tenant's log by `count` forged records, consistent in themselves, as anybody can who may write it."""
+    """Replace a tenant's log by `count` forged records, consistent in themselves, as anyone with write access can."""
     forged, prev = list[AuditRecord](), FIRST_PREV
     tree = Frontier()
     for seq in range(1, count + 1):
@@ -137,7 +137,7 @@ def without_copy(state: Path) -> None:
 
 
 async def a_signed_log(state: Path, *counts: int) -> None:
-    """Leave a state directory whose log was signed after each of so many records more."""
+    """Leave a state directory whose log was signed after each of the given numbers of further records."""
     ledger = await open_ledger(state / LEDGER_NAME, CLOCK)
     own = signer(ledger, state)
     for count in counts:
@@ -206,13 +206,13 @@ class Late(MemoryLedger):
     def __init__(self, late: str) -> None:
         super().__init__()
         self._late: str | None = late
-        self.reached, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.reached, self.released = asyncio.Event(), asyncio.Event()
 
     async def _be_late(self, call: str) -> None:
         if call == self._late:
             self._late = None
             self.reached.set()
-            await self.goes_on.wait()
+            await self.released.wait()
 
     async def commit(self, batch: WriteBatch) -> Receipt:
         if any(isinstance(write, (PutFact, AdvanceFact)) and write.name == NOTED for write in batch.writes):
@@ -232,21 +232,21 @@ async def accepted(state: Path) -> AuditReport:
     assert own.signing.reason("t1") is not None
     size, root = await ledger.audit_tree("t1")
 
-    def says(reason: str) -> list[AuditAppend]:
+    def resume_record(reason: str) -> list[AuditAppend]:
         return [AuditAppend(AuditDraft(tenant_id="t1", at=iso(0), who={"id": "user:ann", "role": "auditor"},
                                        action="audit_resume", meta={"accepted": size, "root": root.hex(),
                                                                     "unsigned": reason}))]
 
     with pytest.raises(CheckpointRefused, match="not the one that was accepted"):
-        await own.resume("t1", size, bytes(32), says)
+        await own.resume("t1", size, bytes(32), resume_record)
     with pytest.raises(CheckpointRefused, match="not the one that was accepted"):
-        await own.resume("t1", size + 1, root, says)
-    await own.resume("t1", size, root, says)
+        await own.resume("t1", size + 1, root, resume_record)
+    await own.resume("t1", size, root, resume_record)
     assert own.signing.reason("t1") is None
     last = (await ledger.audit("t1", size, 10))[-1]
     assert b'"action":"audit_resume"' in last.body
     with pytest.raises(checkpoints.NotStalled):
-        await own.resume("t1", size, root, says)
+        await own.resume("t1", size, root, resume_record)
     await ledger.close()
     assert await starts_again(state) is None
     return await check(state)
@@ -312,12 +312,12 @@ async def test_256_records_are_signed_without_waiting_for_the_clock(tmp_path: Pa
     await running
 
 
-def test_the_signer_looks_often_enough() -> None:
+def test_the_signer_checks_often_enough() -> None:
     assert checkpoints.SIGN_EVERY_MS < checkpoints.CHECKPOINT_INTERVAL_MS
 
 
 @pytest.mark.req("U-2")
-async def test_two_who_ask_for_a_head_at_once_both_get_a_good_one(tmp_path: Path, ledger: SqliteLedger) -> None:
+async def test_concurrent_requests_for_a_head_all_get_a_valid_one(tmp_path: Path, ledger: SqliteLedger) -> None:
     await write(ledger, 7)
     both = signer(ledger, tmp_path)
     heads = await asyncio.gather(*(both.sign_tenant("t1") for _ in range(5)))
@@ -394,7 +394,7 @@ async def test_no_log_begins_without_a_signed_checkpoint(tmp_path: Path, ledger:
 
 
 @pytest.mark.req("U-3")
-async def test_the_ledgers_copy_stands_for_a_file_of_checkpoints_that_was_lost(tmp_path: Path) -> None:
+async def test_a_lost_checkpoint_file_is_replaced_by_the_ledgers_copy(tmp_path: Path) -> None:
     await a_signed_log(tmp_path, 3, 2)
     head_path(tmp_path, "t1").unlink()
     report = await check(tmp_path)
@@ -407,7 +407,7 @@ async def test_the_ledgers_copy_stands_for_a_file_of_checkpoints_that_was_lost(t
 @pytest.mark.req("U-2", "U-3", "U-5")
 @pytest.mark.parametrize("name", REWRITES)
 @pytest.mark.parametrize("count", [5, 4, 9])
-async def test_a_rewritten_log_is_found_and_never_signed_whatever_checkpoints_are_taken_away(
+async def test_a_rewritten_log_is_never_signed_even_if_checkpoints_are_removed(
     tmp_path: Path, name: str, count: int
 ) -> None:
     await a_signed_log(tmp_path, 3, 2)
@@ -423,7 +423,7 @@ async def test_a_rewritten_log_is_found_and_never_signed_whatever_checkpoints_ar
 
 
 @pytest.mark.req("U-2", "U-3")
-async def test_a_log_that_was_emptied_with_its_checkpoints_is_not_begun_again(tmp_path: Path) -> None:
+async def test_an_emptied_log_without_checkpoints_is_not_restarted(tmp_path: Path) -> None:
     await a_signed_log(tmp_path, 3)
     rewritten(tmp_path, 0)
     head_path(tmp_path, "t1").unlink()
@@ -433,7 +433,7 @@ async def test_a_log_that_was_emptied_with_its_checkpoints_is_not_begun_again(tm
 
 
 @pytest.mark.req("U-3", "U-5")
-async def test_records_forged_behind_the_signed_ones_of_a_stopped_gateway_are_not_signed(tmp_path: Path) -> None:
+async def test_records_forged_after_the_signed_ones_of_a_stopped_gateway_are_not_signed(tmp_path: Path) -> None:
     await a_signed_log(tmp_path, 3)
     ledger = await open_ledger(tmp_path / LEDGER_NAME, CLOCK)
     await write(ledger, 5_000)  # Anyone who has the file needs no signer to append to it.
@@ -446,7 +446,7 @@ async def test_records_forged_behind_the_signed_ones_of_a_stopped_gateway_are_no
 
 @pytest.mark.req("U-3", "C-4")
 @pytest.mark.parametrize("late", ["commit", "audit_tree"])
-async def test_a_gateway_that_signs_late_neither_takes_a_signature_back_nor_takes_the_log_for_too_long(
+async def test_a_late_signer_neither_reverts_a_signature_nor_reports_a_longer_log(
     tmp_path: Path, late: str
 ) -> None:
     ledger, key = Late(""), load_or_make_key(tmp_path)
@@ -461,7 +461,7 @@ async def test_a_gateway_that_signs_late_neither_takes_a_signature_back_nor_take
     for _ in range(2):
         await write(ledger, UNSIGNED_RECORDS_MAX - 10)
         await quick.sign_tenant("t1")
-    ledger.goes_on.set()
+    ledger.released.set()
     signed = (await signing).size
     assert signed == (10 if late == "commit" else 10 + 2 * (UNSIGNED_RECORDS_MAX - 10))
     assert noted_size(await ledger.fact(NOTED)) == 10 + 2 * (UNSIGNED_RECORDS_MAX - 10)
@@ -503,7 +503,7 @@ async def test_a_gateway_under_load_never_leaves_more_than_the_bound(tmp_path: P
 
 
 @pytest.mark.req("U-3")
-async def test_a_sink_that_is_away_stalls_the_log_within_its_bound_and_coming_back_ends_that(tmp_path: Path) -> None:
+async def test_an_unavailable_sink_stalls_the_log_within_its_bound_until_it_returns(tmp_path: Path) -> None:
     ledger, sink = MemoryLedger(), Away()
     own = CheckpointSigner(ledger, load_or_make_key(tmp_path), "gw_1", sink)
     resumed: list[str] = []
@@ -512,7 +512,7 @@ async def test_a_sink_that_is_away_stalls_the_log_within_its_bound_and_coming_ba
     sink.away = True
     await own.sign()
     assert own.signing.reason("t1") == "The bucket is away."
-    await write(ledger, UNSIGNED_RECORDS_MAX - 5)  # What is under way goes on, as far as the bound.
+    await write(ledger, UNSIGNED_RECORDS_MAX - 5)  # Work in progress continues up to the bound.
     with pytest.raises(LedgerError, match="takes no more records until it can be signed: The bucket is away"):
         await write(ledger, 1)
     sink.away = False
@@ -543,7 +543,7 @@ async def test_a_log_on_several_gateways_is_signed_by_another_if_the_first_stops
 
 @pytest.mark.req("U-3", "U-1")
 @pytest.mark.parametrize("name", REWRITES)
-async def test_a_log_that_a_person_accepts_is_signed_again_and_says_so(tmp_path: Path, name: str) -> None:
+async def test_an_accepted_log_is_signed_again_and_records_the_acceptance(tmp_path: Path, name: str) -> None:
     await a_signed_log(tmp_path, 3, 2)
     rewritten(tmp_path, 4)
     REWRITES[name](tmp_path)

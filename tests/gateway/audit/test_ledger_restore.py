@@ -41,11 +41,11 @@ async def put_back(server: Server, older: Any) -> None:
 async def running(server: Server, runner: Any, session_id: str) -> None:
     """The runner starts the turn of the command, and its agent asks."""
     prompt = await runner.frame("control.prompt.request")
-    runner.say("session.capabilities", p.Capabilities(dps_version="rawp-dps-1.0", features={"permission": "asks"}),
-               session_id=session_id, seq=1)
-    runner.say("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
-               metadata={"prompt_id": prompt.payload.prompt_id})
-    runner.say("agent.interaction.request", p.InteractionRequest(
+    runner.send("session.capabilities", p.Capabilities(dps_version="rawp-dps-1.0", features={"permission": "asks"}),
+                session_id=session_id, seq=1)
+    runner.send("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=2,
+                metadata={"prompt_id": prompt.payload.prompt_id})
+    runner.send("agent.interaction.request", p.InteractionRequest(
         interaction_id="x", interaction_type="PERMISSION", title="ls",
         context=p.InteractionContext(tool_name="shell")), session_id=session_id, seq=3)
     await runner.acked(3)
@@ -70,7 +70,7 @@ async def notices(server: Server, session_id: str) -> list[str]:
 
 
 @pytest.mark.req("C-7", "D-5", "U-1")
-async def test_a_command_whose_turn_ended_after_the_copy_is_closed_and_its_session_goes_on(server: Server) -> None:
+async def test_a_command_whose_turn_ended_after_the_backup_is_closed(server: Server) -> None:
     async with server.attached() as runner:
         command = await approved(server)
         session_id = command.target.session_id
@@ -87,15 +87,15 @@ async def test_a_command_whose_turn_ended_after_the_copy_is_closed_and_its_sessi
         assert record.command.error is not None
         assert (record.command.state, record.command.error.code) == ("failed", CODE)
         assert not await server.ledger.approvals("default", "pending", None, 10)
-        told = await notices(server, session_id)
-        assert any("2 frames were lost" in one and "older copy" in one for one in told)
-        assert not any("buffer was full" in one for one in told)
+        before = await notices(server, session_id)
+        assert any("2 frames were lost" in one and "older copy" in one for one in before)
+        assert not any("buffer was full" in one for one in before)
         assert (await server.actions()).count("ledger_restored") == 1
         found = server.engine.setbacks.of("default")
         assert found is not None
         assert [(one.session_id, one.frames, one.commands) for one in found.sessions] == [(session_id, 2, [command.id])]
 
-        runner.say("session.closed", p.SessionClosed(reason="asked"), session_id=session_id, seq=6)
+        runner.send("session.closed", p.SessionClosed(reason="asked"), session_id=session_id, seq=6)
         await runner.acked(6)
         shell = await server.lane(session_id)
         assert shell.lane.state.opening == "closed"
@@ -103,7 +103,7 @@ async def test_a_command_whose_turn_ended_after_the_copy_is_closed_and_its_sessi
 
 
 @pytest.mark.req("C-7", "D-5")
-async def test_what_is_missing_is_reported_once_however_often_the_runner_comes(server: Server) -> None:
+async def test_missing_data_is_reported_once_however_often_the_runner_reconnects(server: Server) -> None:
     async with server.attached() as runner:
         command = await approved(server)
         session_id = command.target.session_id
@@ -128,8 +128,8 @@ async def test_a_turn_that_still_runs_is_kept_and_its_answered_question_is_not_a
     async with server.attached(seen(session_id, state="running", turn_id=TURN)) as runner:
         assert await server.state(command.id) == "running"
         assert not await server.ledger.approvals("default", "pending", None, 10)
-        runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=6)
-        runner.say("session.usage", USAGE, session_id=session_id, seq=7)
+        runner.send("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=6)
+        runner.send("session.usage", USAGE, session_id=session_id, seq=7)
         await runner.acked(7)
         assert await server.state(command.id) == "succeeded"
 
@@ -153,7 +153,7 @@ async def test_a_command_that_may_have_run_since_the_copy_is_not_run_again(serve
 
 
 @pytest.mark.req("C-5", "C-7", "D-5")
-async def test_a_session_that_its_runner_has_forgotten_is_closed_and_nothing_of_it_runs_again(server: Server) -> None:
+async def test_a_session_forgotten_by_its_runner_is_closed_and_does_not_run_again(server: Server) -> None:
     async with server.attached() as runner:
         first = await approved(server)
         session_id = first.target.session_id
@@ -179,19 +179,19 @@ async def test_a_session_that_its_runner_has_forgotten_is_closed_and_nothing_of_
         opening = await runner.frame("control.session.open")
         assert (opening.seq or 0) > 7  # A number that the runner has seen would be taken for an old frame.
         assert opening.metadata["last_durable_seq"] == 9
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=10)
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=10)
         await runner.acked(10)
 
 
 @pytest.mark.req("C-7", "D-5")
-async def test_a_closed_session_of_an_older_ledger_numbers_on_from_what_its_runner_forgot(server: Server) -> None:
+async def test_a_closed_session_continues_numbering_after_its_runners_forgotten_frames(server: Server) -> None:
     async with server.attached() as runner:
         command = await approved(server)
         session_id = command.target.session_id
         await runner.frame("control.prompt.request")
-        runner.say("session.error", p.SessionError(error_code="X", fatal=True, message="no"), session_id=session_id,
-                   seq=1)
-        runner.say("session.closed", p.SessionClosed(reason="failed"), session_id=session_id, seq=2)
+        runner.send("session.error", p.SessionError(error_code="X", fatal=True, message="no"), session_id=session_id,
+                    seq=1)
+        runner.send("session.closed", p.SessionClosed(reason="failed"), session_id=session_id, seq=2)
         await runner.acked(2)
     await put_back(server, copy.deepcopy(server.ledger))
     assert not await server.ledger.runner_sessions("local", "default"), "closed, so the link does not read it"
@@ -202,7 +202,7 @@ async def test_a_closed_session_of_an_older_ledger_numbers_on_from_what_its_runn
         opening = await runner.frame("control.session.open")
         assert (opening.seq or 0) > 20
         assert opening.metadata["last_durable_seq"] == 30
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=31)
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=31)
         await runner.acked(31)
         found = server.engine.setbacks.of("default")
         assert found is not None
@@ -210,7 +210,7 @@ async def test_a_closed_session_of_an_older_ledger_numbers_on_from_what_its_runn
 
 
 @pytest.mark.req("D-5")
-async def test_a_forgotten_session_that_the_ledger_has_is_no_finding(server: Server) -> None:
+async def test_a_forgotten_session_that_the_ledger_has_is_not_a_finding(server: Server) -> None:
     async with server.attached() as runner:
         command = await approved(server)
         session_id = command.target.session_id
@@ -236,7 +236,7 @@ async def test_a_session_that_the_ledger_does_not_have_is_listed_once(server: Se
 
 
 @pytest.mark.req("D-5")
-async def test_a_runner_that_has_what_the_ledger_has_is_no_finding(server: Server) -> None:
+async def test_a_runner_that_matches_the_ledger_is_not_a_finding(server: Server) -> None:
     async with server.attached() as runner:
         command = await approved(server)
         session_id = command.target.session_id
@@ -250,7 +250,9 @@ async def test_a_runner_that_has_what_the_ledger_has_is_no_finding(server: Serve
 
 
 @pytest.mark.req("C-5", "U-3")
-async def test_a_log_that_ends_before_what_was_signed_closes_what_may_have_run(server: Server, tmp_path: Path) -> None:
+async def test_a_log_shorter_than_its_signed_size_closes_commands_that_may_have_run(
+    server: Server, tmp_path: Path
+) -> None:
     async with server.attached():
         command = await server.execute()
         first = signer(server.ledger, tmp_path)
@@ -276,7 +278,7 @@ async def test_a_log_that_ends_before_what_was_signed_closes_what_may_have_run(s
 
 
 @pytest.mark.req("C-5", "U-3")
-async def test_a_log_that_is_as_long_as_what_was_signed_is_no_finding(server: Server, tmp_path: Path) -> None:
+async def test_a_log_as_long_as_its_signed_size_is_not_a_finding(server: Server, tmp_path: Path) -> None:
     async with server.attached():
         command = await server.execute()
         await signer(server.ledger, tmp_path).sign_tenant("default")

@@ -44,7 +44,7 @@ def differing(base: Stored) -> list[str]:
 
 
 def connected(base: Stored) -> apsw.Connection:
-    """Connect as an outsider, who waits while a gateway writes."""
+    """Connect as an outsider that waits while a gateway writes."""
     connection = apsw.Connection(str(base.file))
     connection.set_busy_timeout(BUSY_MS)
     return connection
@@ -69,7 +69,9 @@ def waiting(base: Stored) -> tuple[str, int]:
     return found
 
 
-async def test_what_a_gateway_wrote_does_not_differ_before_or_after_it_went_on(base: Stored, tmp_path: Path) -> None:
+async def test_rows_written_by_a_gateway_match_their_state_before_and_after_a_restart(
+    base: Stored, tmp_path: Path
+) -> None:
     assert differing(base) == []
     file = tmp_path / "later.db"
     shutil.copy(base.file, file)
@@ -83,7 +85,7 @@ async def test_what_a_gateway_wrote_does_not_differ_before_or_after_it_went_on(b
     assert differing(base._replace(file=file)) == []
 
 
-async def test_a_changed_a_removed_and_an_inserted_frame_are_named(base: Stored) -> None:
+async def test_changed_removed_and_inserted_frames_are_named(base: Stored) -> None:
     session_id, seq = waiting(base)
     where = f"session_id = '{session_id}' AND seq = {seq}"
     edit(base, "control", "body", where, lambda frame: frame["payload"].update(text="rm -rf /"))
@@ -134,7 +136,7 @@ async def test_a_column_that_differs_from_the_state_is_named(base: Stored, colum
 
 
 @pytest.mark.parametrize("live", [True, False])
-async def test_counts_that_cannot_be_read_stop_nothing(base: Stored, tmp_path: Path, live: bool) -> None:
+async def test_unreadable_counts_do_not_stop_a_session(base: Stored, tmp_path: Path, live: bool) -> None:
     """They are a copy: the session is read, votes count, and its next write puts them right."""
     connection = connected(base)
     if not live:

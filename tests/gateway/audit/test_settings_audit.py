@@ -43,7 +43,7 @@ async def rotations(ledger: Ledger) -> int:
     return sum(record["action"] == "key_rotate" for record in records)
 
 
-async def test_a_shared_ledger_takes_its_first_key_and_refuses_another_with_the_way_out(
+async def test_a_shared_ledger_accepts_its_first_key_and_refuses_another_with_a_remedy(
     keys: list[Ed25519PublicKey]
 ) -> None:
     ledger = MemoryLedger()
@@ -57,7 +57,7 @@ async def test_a_shared_ledger_takes_its_first_key_and_refuses_another_with_the_
     await note(ledger, keys[0])
 
 
-async def test_a_rotation_that_is_asked_for_is_noted_once_and_then_the_old_key_is_the_other_one(
+async def test_a_requested_rotation_is_recorded_once_and_then_refuses_the_old_key(
     keys: list[Ed25519PublicKey]
 ) -> None:
     ledger = MemoryLedger()
@@ -70,7 +70,7 @@ async def test_a_rotation_that_is_asked_for_is_noted_once_and_then_the_old_key_i
         await note(ledger, keys[0])
 
 
-async def test_of_gateways_that_begin_at_once_with_keys_of_their_own_one_goes_on(
+async def test_of_gateways_that_start_together_with_different_keys_one_continues(
     file_ledger: Ledger, keys: list[Ed25519PublicKey]
 ) -> None:
     outcomes = await asyncio.gather(*(note(file_ledger, key) for key in keys), return_exceptions=True)

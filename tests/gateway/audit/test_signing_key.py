@@ -28,7 +28,7 @@ def test_the_key_is_made_once_and_belongs_to_its_owner_alone(tmp_path: Path) -> 
     assert load_public_key(tmp_path / "gateway.pub") == public
 
 
-def test_a_key_file_that_is_none_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_an_invalid_key_file_is_refused_and_not_changed(tmp_path: Path) -> None:
     (tmp_path / "gateway.key").write_bytes(b"rubbish")
     with pytest.raises(KeyUnusable, match=r"gateway\.key is not a private key"):
         load_or_make_key(tmp_path)

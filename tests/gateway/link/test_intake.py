@@ -12,13 +12,13 @@ from interlock.gateway.link.intake import FrameGap, Inflow
 
 
 @pytest.mark.req("E-3")
-def test_frames_of_a_session_are_taken_in_order_and_once() -> None:
+def test_frames_of_a_session_are_accepted_in_order_and_once() -> None:
     inflow = Inflow()
     assert [inflow.next("s", seq) for seq in (1, 2, 2, 1, 3)] == [True, True, False, False, True]
 
 
 @pytest.mark.req("E-3")
-def test_what_the_ledger_has_is_a_repetition() -> None:
+def test_a_frame_that_the_ledger_has_is_a_repetition() -> None:
     inflow = Inflow()
     inflow.expect("s", 8)
     assert [inflow.next("s", seq) for seq in (6, 7, 8)] == [False, False, True]
@@ -35,7 +35,7 @@ def test_sessions_are_numbered_each_on_its_own() -> None:
 
 
 @pytest.mark.req("E-3")
-def test_a_gap_changes_nothing_and_the_missing_frame_is_still_taken() -> None:
+def test_a_gap_changes_nothing_and_the_missing_frame_is_still_accepted() -> None:
     inflow = Inflow()
     inflow.next("s", 1)
     with pytest.raises(FrameGap):
@@ -45,7 +45,7 @@ def test_a_gap_changes_nothing_and_the_missing_frame_is_still_taken() -> None:
 
 
 @pytest.mark.req("E-3")
-def test_the_same_gap_on_a_second_link_is_known_again() -> None:
+def test_the_same_gap_on_a_second_link_is_marked_as_repeated() -> None:
     gaps: set[tuple[str, int]] = set()
     for again in (False, True):
         with pytest.raises(FrameGap) as caught:
@@ -65,7 +65,7 @@ def test_a_gap_that_the_reattach_filled_is_forgotten() -> None:
 
 
 @pytest.mark.req("E-3", "D-3")
-def test_a_gap_that_lost_ranges_cover_is_none() -> None:
+def test_numbers_in_lost_ranges_are_not_a_gap() -> None:
     inflow = Inflow()
     inflow.lose("s", [(5, 6), (2, 3)])
     assert [inflow.next("s", seq) for seq in (1, 4, 7)] == [True, True, True]
@@ -74,7 +74,7 @@ def test_a_gap_that_lost_ranges_cover_is_none() -> None:
 
 
 @pytest.mark.req("E-3", "D-3")
-def test_neighbouring_ranges_are_one_hole_and_senseless_ones_are_none() -> None:
+def test_neighbouring_ranges_are_merged_and_invalid_ones_ignored() -> None:
     inflow = Inflow()
     inflow.lose("s", [(3, 4), (1, 2), (9, 8), (0, 5), (-3, -1)])
     assert inflow.next("s", 5)
@@ -86,7 +86,7 @@ def test_neighbouring_ranges_are_one_hole_and_senseless_ones_are_none() -> None:
 
 @pytest.mark.req("E-3")
 @given(st.lists(st.integers(1, 12), max_size=40), st.sets(st.integers(1, 12)))
-def test_what_is_taken_rises_and_skips_only_what_was_lost(came: list[int], lost: set[int]) -> None:
+def test_accepted_numbers_rise_and_skip_only_lost_ones(came: list[int], lost: set[int]) -> None:
     inflow = Inflow()
     inflow.lose("s", [(seq, seq) for seq in lost])
     taken: list[int] = []
@@ -99,7 +99,7 @@ def test_what_is_taken_rises_and_skips_only_what_was_lost(came: list[int], lost:
 
 
 @pytest.mark.req("E-3")
-def test_a_frame_that_simply_follows_is_taken_and_nothing_else_is_touched() -> None:
+def test_the_next_frame_is_accepted_and_nothing_else_changes() -> None:
     gaps: set[tuple[str, int]] = set()
     inflow = Inflow(gaps)
     inflow.expect("s", 1)
@@ -117,7 +117,7 @@ def test_a_frame_that_simply_follows_is_taken_and_nothing_else_is_touched() -> N
 
 
 @pytest.mark.req("E-3")
-def test_what_is_forgotten_begins_where_it_is_said_to_stand() -> None:
+def test_a_forgotten_session_begins_at_its_newly_expected_number() -> None:
     inflow = Inflow()
     inflow.expect("s", 7)
     assert inflow.follows("s", 7)
@@ -129,7 +129,7 @@ def test_what_is_forgotten_begins_where_it_is_said_to_stand() -> None:
 
 
 @pytest.mark.req("E-3", "D-3")
-def test_a_session_whose_loss_was_told_is_not_forgotten() -> None:
+def test_a_session_with_a_reported_loss_is_not_forgotten() -> None:
     inflow = Inflow()
     inflow.lose("s", [(1, 3)])
     inflow.expect("s", 1)

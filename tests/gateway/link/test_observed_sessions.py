@@ -27,20 +27,20 @@ async def observed_ids(server: Server) -> set[str]:
 
 @pytest.mark.parametrize("name", [
     "", "a b", "a/b", "a\nb", "nul\0", "zwölf", "💥", "house:default", "x" * 65, "?", "%2e"])
-async def test_an_id_that_is_no_plain_word_is_not_taken_up(server: Server, name: str) -> None:
+async def test_an_id_that_is_not_a_plain_word_is_ignored(server: Server, name: str) -> None:
     async with server.attached(planted(name), planted("plain", controller=name or "a b"), planted("good")):
         assert await observed_ids(server) == {"good"}
 
 
-async def test_a_runner_can_name_so_many_sessions_and_the_rest_goes_on(
+async def test_the_sessions_that_a_runner_can_introduce_are_bounded(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observed_sessions, "NEW_SESSIONS", observed_sessions.NEW_SESSIONS._replace(burst=3))
     server.endpoint = RawpEndpoint(server.engine, server.entropy)
     async with server.attached(*[planted(f"s{number}") for number in range(10)]) as runner:
         assert len(await observed_ids(server)) == 3
-        runner.say("x-interlock.control.changed", p.ControlChanged(gateway_id="elsewhere", agent_id="shell"),
-                   session_id="one-more", seq=1)
+        runner.send("x-interlock.control.changed", p.ControlChanged(gateway_id="elsewhere", agent_id="shell"),
+                    session_id="one-more", seq=1)
         command = await server.execute()
         await runner.frame("control.prompt.request")
         assert await observed_ids(server) == {"s0", "s1", "s2", command.target.session_id}
@@ -52,7 +52,7 @@ async def test_a_runner_can_name_so_many_sessions_and_the_rest_goes_on(
         assert len(await observed_ids(server)) == 5
 
 
-async def test_an_observed_session_is_not_closed_but_can_be_put_away(server: Server) -> None:
+async def test_an_observed_session_cannot_be_closed_but_can_be_archived(server: Server) -> None:
     async with server.attached(planted("one")):
         with pytest.raises(Problem, match="gateway elsewhere controls session one") as refused:
             await server.engine.sessions.close(OWNER, "one", "", remember)
@@ -66,6 +66,6 @@ async def test_an_observed_session_is_not_closed_but_can_be_put_away(server: Ser
 @pytest.mark.parametrize(("name", "written"), [
     ("plain", b"/v1/sessions/plain"), ("zwölf", b"/v1/sessions/zw%C3%B6lf"), ("💥", b"/v1/sessions/%F0%9F%92%A5"),
     ("a\r\nSet-Cookie: x", b"/v1/sessions/a%0D%0ASet-Cookie: x")])
-async def test_what_was_planted_before_is_named_in_a_header_as_a_url_can_hold_it(name: str, written: bytes) -> None:
+async def test_an_id_stored_earlier_is_percent_encoded_in_a_header(name: str, written: bytes) -> None:
     answer = raw_answer(b"{}", 200, {"Location": f"/v1/sessions/{name}"})
     assert dict(answer.headers)[b"location"] == written

@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 
 
 class Socket:
-    """The runner's WebSocket: keeps what is sent, and can be told to read no further."""
+    """The runner's WebSocket: stores sent messages, and can stop reading."""
 
     def __init__(self) -> None:
         self.sent: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
@@ -85,7 +85,7 @@ async def test_nothing_is_sent_before_the_welcome(outflow: RunnerOutflow, socket
 
 
 @pytest.mark.req("L-4")
-async def test_a_link_that_ends_before_its_welcome_says_nothing_but_why(outflow: RunnerOutflow, socket: Socket) -> None:
+async def test_a_link_closed_before_its_welcome_sends_only_the_reason(outflow: RunnerOutflow, socket: Socket) -> None:
     outflow.send(control(1))
     outflow.ack("s", 1)
     await outflow.close(4408, "hello did not come in time")
@@ -94,7 +94,9 @@ async def test_a_link_that_ends_before_its_welcome_says_nothing_but_why(outflow:
 
 
 @pytest.mark.req("L-2")
-async def test_what_waits_is_one_message_where_both_sides_offered_it(outflow: RunnerOutflow, socket: Socket) -> None:
+async def test_waiting_frames_are_one_message_if_both_sides_offered_batching(
+    outflow: RunnerOutflow, socket: Socket
+) -> None:
     outflow.send(control(1))
     outflow.send(control(2))
     outflow.ack("s", 7)
@@ -109,15 +111,15 @@ async def test_what_waits_is_one_message_where_both_sides_offered_it(outflow: Ru
 
 
 @pytest.mark.req("D-1")
-async def test_acknowledgements_of_a_burst_are_one_for_each_session(outflow: RunnerOutflow, socket: Socket) -> None:
+async def test_a_burst_is_acknowledged_once_per_session(outflow: RunnerOutflow, socket: Socket) -> None:
     outflow.send_now(WELCOME)
     await socket.frame()
     for seq in range(1, 65):
         outflow.ack("s", seq)
         outflow.ack("other", seq + 1)
-    told = [(await socket.frame()).payload for _ in range(2)]
-    assert {(ack.session_id, ack.seq) for ack in told} == {("s", 64), ("other", 65)}
-    outflow.ack("s", 64)  # It was told.
+    acks = [(await socket.frame()).payload for _ in range(2)]
+    assert {(ack.session_id, ack.seq) for ack in acks} == {("s", 64), ("other", 65)}
+    outflow.ack("s", 64)  # It was acknowledged.
     outflow.ack("s", 63)
     outflow.ack("s", 65)
     assert (await socket.frame()).payload.seq == 65
@@ -125,7 +127,7 @@ async def test_acknowledgements_of_a_burst_are_one_for_each_session(outflow: Run
 
 
 @pytest.mark.req("D-1")
-async def test_an_acknowledgement_does_not_wait_for_more(outflow: RunnerOutflow, socket: Socket) -> None:
+async def test_an_acknowledgement_does_not_wait_for_more_frames(outflow: RunnerOutflow, socket: Socket) -> None:
     outflow.send_now(WELCOME)
     await socket.frame()
     outflow.ack("s", 1)

@@ -33,15 +33,15 @@ async def test_a_link_without_its_token_or_protocol_is_refused_before_it_opens(
     async with server.link(token, subprotocol) as runner:
         start, body = await runner.next(), await runner.next()
         assert (start["type"], start["status"]) == ("websocket.http.response.start", status)
-        told = json.loads(body["body"])
+        relayed = json.loads(body["body"])
         code = {401: "UNAUTHORIZED", 406: "VERSION_UNSUPPORTED"}[status]
-        assert (told["status"], told["error_code"]) == (status, code)
-        assert told["detail"]
-        assert told["hint"]
+        assert (relayed["status"], relayed["error_code"]) == (status, code)
+        assert relayed["detail"]
+        assert relayed["hint"]
 
 
 @pytest.mark.req("L-4")
-async def test_hello_is_answered_by_a_welcome_and_only_then_by_anything_else(server: Server) -> None:
+async def test_a_welcome_is_the_first_reply_to_a_hello(server: Server) -> None:
     async with server.link() as runner:
         assert await runner.next() == {"type": "websocket.accept", "subprotocol": DPS_VERSION}
         runner.hello(p.HelloSession(session_id="gone", last_seq_sent=3, control_seq=1, state="idle"))
@@ -57,7 +57,7 @@ async def test_hello_is_answered_by_a_welcome_and_only_then_by_anything_else(ser
     ("changes", "code", "named"), [({"versions": ["rawp-dps-0.9"]}, 4406, "VERSION_UNSUPPORTED"),
                                    ({"runner_id": "somebody"}, 4401, "UNAUTHORIZED")]
 )
-async def test_a_hello_that_does_not_fit_closes_the_link_and_names_its_code(
+async def test_an_invalid_hello_closes_the_link_and_names_its_code(
     server: Server, changes: dict[str, Any], code: int, named: str
 ) -> None:
     async with server.link() as runner:
@@ -82,7 +82,7 @@ async def test_anything_but_a_hello_closes_the_link(server: Server, first: str) 
 async def test_a_frame_is_acknowledged_once_it_is_in_the_ledger_and_applied_once(server: Server) -> None:
     async with server.session() as (runner, session_id, _):
         for seq in (2, 3, 2, 3, 4):
-            runner.say("agent.error", warning(str(seq)), session_id=session_id, seq=seq)
+            runner.send("agent.error", warning(str(seq)), session_id=session_id, seq=seq)
         acked = 0
         while acked < 4:
             acked = (await runner.frame("x-interlock.ack")).payload.seq
@@ -105,51 +105,51 @@ async def test_a_malformed_frame_is_refused_by_its_number_and_the_link_stays_up(
     server: Server, broken: dict[str, Any], place: str
 ) -> None:
     async with server.session() as (runner, session_id, _):
-        runner.say(**{"frame_type": "agent.error", "payload": {}, "session_id": session_id, "seq": 2,
-                      **({"frame_type": broken["type"]} if "type" in broken else broken)})
+        runner.send(**{"frame_type": "agent.error", "payload": {}, "session_id": session_id, "seq": 2,
+                       **({"frame_type": broken["type"]} if "type" in broken else broken)})
         error = await runner.frame("session.error")
         assert (error.payload.error_code, error.payload.fatal) == ("INVALID_FRAME", False)
         assert place in error.payload.message
-        runner.say("agent.error", warning(), session_id=session_id, seq=3)
+        runner.send("agent.error", warning(), session_id=session_id, seq=3)
         await runner.acked(3)
         assert await server.kinds(session_id) == ["session.capabilities", "refused", "agent.error"]
 
 
 @pytest.mark.req("E-1", "E-4")
-async def test_a_number_on_a_frame_that_has_none_does_not_use_up_that_of_another(server: Server) -> None:
+async def test_a_number_on_an_unnumbered_frame_stays_free_for_another_frame(server: Server) -> None:
     async with server.session() as (runner, session_id, _):
-        runner.say("tool.invoke.stream", p.ToolStream(invocation_id="i", channel="stdout", offset=0, text=""),
-                   session_id=session_id, seq=2)
+        runner.send("tool.invoke.stream", p.ToolStream(invocation_id="i", channel="stdout", offset=0, text=""),
+                    session_id=session_id, seq=2)
         assert "$.seq" in (await runner.frame("session.error")).payload.message
-        runner.say("agent.error", warning(), session_id=session_id, seq=2)
+        runner.send("agent.error", warning(), session_id=session_id, seq=2)
         await runner.acked(2)
         assert await server.kinds(session_id) == ["session.capabilities", "refused", "agent.error"]
 
 
 @pytest.mark.req("E-1", "E-2")
 @pytest.mark.parametrize("name", ["x-acme.weather", "moon.phase", "agent.sang"])
-async def test_an_unknown_frame_is_kept_and_relayed_to_viewers_as_it_came(server: Server, name: str) -> None:
+async def test_an_unknown_frame_is_stored_and_relayed_to_viewers_unchanged(server: Server, name: str) -> None:
     async with server.session() as (runner, session_id, _):
-        runner.say(name, {"deep": [1, {"er": None}]}, session_id=session_id, seq=2, colour="red")
+        runner.send(name, {"deep": [1, {"er": None}]}, session_id=session_id, seq=2, colour="red")
         await runner.acked(2)
         last = (await server.ledger.events("default", f"s/{session_id}", 0, 100))[-1]
         assert last.kind == "C"
-        told = json.loads(last.body)
-        assert (told["type"], told["payload"], told["colour"]) == (name, {"deep": [1, {"er": None}]}, "red")
+        relayed = json.loads(last.body)
+        assert (relayed["type"], relayed["payload"], relayed["colour"]) == (name, {"deep": [1, {"er": None}]}, "red")
 
 
 @pytest.mark.req("E-1")
 @pytest.mark.parametrize("text", ['{"type":"x-interlock.heartbeat","payload":{"agents":7},"message_id":"m"}',
                                   '{"type":"x-acme.ping","payload":{},"message_id":"m"}'])
-async def test_a_malformed_frame_of_the_link_itself_is_passed_over(server: Server, text: str) -> None:
+async def test_a_malformed_frame_of_the_link_itself_is_ignored(server: Server, text: str) -> None:
     async with server.session() as (runner, session_id, _):
         runner.text(text)
-        runner.say("agent.error", warning(), session_id=session_id, seq=2)
+        runner.send("agent.error", warning(), session_id=session_id, seq=2)
         await runner.acked(2)
 
 
 @pytest.mark.req("E-1")
-async def test_what_is_no_frame_at_all_closes_the_link_and_the_gateway_stays_up(server: Server) -> None:
+async def test_text_that_is_not_a_frame_closes_the_link_and_the_gateway_stays_up(server: Server) -> None:
     async with server.attached() as runner:
         runner.text("GET / HTTP/1.1")
         assert (await runner.closed())[0] == 1003
@@ -160,7 +160,7 @@ async def test_what_is_no_frame_at_all_closes_the_link_and_the_gateway_stays_up(
 @pytest.mark.req("E-3")
 async def test_a_gap_closes_the_link_and_the_reattach_repairs_it(server: Server) -> None:
     async with server.session() as (runner, session_id, _):
-        runner.say("agent.error", warning(), session_id=session_id, seq=3)
+        runner.send("agent.error", warning(), session_id=session_id, seq=3)
         code, reason = await runner.closed()
         assert (code, reason) == (4409, f"session {session_id}: expected seq 2, got 3")
     async with server.link() as runner:
@@ -168,20 +168,20 @@ async def test_a_gap_closes_the_link_and_the_reattach_repairs_it(server: Server)
         await runner.next()  # It is accepted.
         assert (await runner.frame("x-interlock.welcome")).payload.sessions[0].last_durable_seq == 1
         for seq in (2, 3):
-            runner.say("agent.error", warning(), session_id=session_id, seq=seq)
+            runner.send("agent.error", warning(), session_id=session_id, seq=seq)
         await runner.acked(3)
 
 
 @pytest.mark.req("E-3", "T-5", "W-2")
-async def test_the_same_gap_again_ends_that_session_once_and_leaves_the_link(server: Server) -> None:
+async def test_a_repeated_gap_ends_its_session_once_and_keeps_the_link(server: Server) -> None:
     async with server.session() as (runner, session_id, command_id):
-        runner.say("agent.error", warning(), session_id=session_id, seq=3)
+        runner.send("agent.error", warning(), session_id=session_id, seq=3)
         assert (await runner.closed())[0] == 4409
     known = p.HelloSession(session_id=session_id, last_seq_sent=5, control_seq=3, state="idle")
     async with server.attached(known) as runner:
         for seq in (3, 4):
-            runner.say("agent.error", warning(), session_id=session_id, seq=seq)
-        runner.say("session.closed", p.SessionClosed(reason="the gateway asked"), session_id=session_id, seq=5)
+            runner.send("agent.error", warning(), session_id=session_id, seq=seq)
+        runner.send("session.closed", p.SessionClosed(reason="the gateway asked"), session_id=session_id, seq=5)
         error = await runner.frame("session.error")
         assert (error.payload.error_code, error.payload.fatal) == ("INTERNAL", True)
         await runner.acked(5)
@@ -197,7 +197,7 @@ async def test_the_same_gap_again_ends_that_session_once_and_leaves_the_link(ser
 
 
 @pytest.mark.req("D-2", "D-3", "D-4", "E-3")
-async def test_a_history_is_applied_as_if_live_and_what_it_lost_is_told_once(server: Server) -> None:
+async def test_a_history_is_applied_like_live_frames_and_its_loss_reported_once(server: Server) -> None:
     async with server.session() as (runner, session_id, command_id):
         pass
     known = p.HelloSession(session_id=session_id, last_seq_sent=6, control_seq=3, state="idle")
@@ -207,8 +207,8 @@ async def test_a_history_is_applied_as_if_live_and_what_it_lost_is_told_once(ser
         history = {"frames": inner, "last_sync_timestamp": "", "last_message_id": "",
                    "buffer_status": {"policy_applied": "RING", "truncated": True, "lost_frame_count": 2}}
         for _ in range(2):
-            runner.say("session.history", history, session_id=session_id, metadata={"lost_ranges": [[2, 3]]})
-        runner.say("agent.error", warning(), session_id=session_id, seq=6)
+            runner.send("session.history", history, session_id=session_id, metadata={"lost_ranges": [[2, 3]]})
+        runner.send("agent.error", warning(), session_id=session_id, seq=6)
         await runner.acked(6)
         assert await server.kinds(session_id) == ["session.capabilities", *["agent.error"] * 3]
         record = await server.ledger.command(command_id, "default")
@@ -218,7 +218,7 @@ async def test_a_history_is_applied_as_if_live_and_what_it_lost_is_told_once(ser
 
 
 def lossy(session_id: str, seqs: tuple[int, ...], count: int | None, synced: str = "", policy: str = "RING") -> Any:
-    """A `session.history` as 7.1.1 has it: what was lost is in its buffer_status, and nowhere else."""
+    """A `session.history` of 7.1.1: its losses are in its buffer_status and nowhere else."""
     status = {"policy_applied": policy, "truncated": True, **({"lost_frame_count": count} if count is not None else {})}
     frames = [{"type": "agent.error", "payload": msgspec.to_builtins(warning()), "message_id": f"h{session_id}{seq}",
                "session_id": session_id, "seq": seq, "timestamp": ""} for seq in seqs]
@@ -236,7 +236,7 @@ async def losses(server: Server, session_id: str) -> list[int | None]:
 @pytest.mark.parametrize("policy", ["RING", "DROP", "NONE"])
 @pytest.mark.parametrize(("count", "sentence"), [(2, "2 frames were lost"), (None, "an unknown number of frames"),
                                                  (0, "an unknown number of frames")])
-async def test_a_history_that_says_truncated_and_nothing_of_ranges_is_reported_once(
+async def test_a_truncated_history_without_ranges_is_reported_once(
     server: Server, policy: str, count: int | None, sentence: str
 ) -> None:
     async with server.session() as (runner, session_id, command_id):
@@ -244,8 +244,8 @@ async def test_a_history_that_says_truncated_and_nothing_of_ranges_is_reported_o
     known = p.HelloSession(session_id=session_id, last_seq_sent=3, control_seq=3, state="idle")
     async with server.attached(known) as runner:
         for _ in range(2):  # The second one is the first, sent again after a link that broke.
-            runner.say("session.history", lossy(session_id, (2, 3), count, "m1", policy), session_id=session_id)
-        runner.say("agent.error", warning(), session_id=session_id, seq=4)
+            runner.send("session.history", lossy(session_id, (2, 3), count, "m1", policy), session_id=session_id)
+        runner.send("agent.error", warning(), session_id=session_id, seq=4)
         await runner.acked(4)
     record = await server.ledger.command(command_id, "default")
     notices = [n for n in record.command.notices if n.code == "Truncated"]  # type: ignore[union-attr]
@@ -259,19 +259,19 @@ async def test_a_second_loss_of_the_same_size_is_reported_too(server: Server) ->
     async with server.session() as (runner, session_id, _):
         for synced, seq in (("m1", 2), ("m2", 3), ("m3", 4)):
             count = None if synced == "m3" else 2
-            runner.say("session.history", lossy(session_id, (seq,), count, synced), session_id=session_id)
+            runner.send("session.history", lossy(session_id, (seq,), count, synced), session_id=session_id)
         await runner.acked(4)
         assert await losses(server, session_id) == [2, 2, None]
 
 
 @pytest.mark.req("D-3", "D-4", "E-3")
-async def test_gaps_in_a_history_that_says_truncated_are_its_loss_and_later_ones_are_not(server: Server) -> None:
+async def test_gaps_in_a_truncated_history_are_its_loss_and_later_ones_are_not(server: Server) -> None:
     async with server.session() as (runner, session_id, _):
-        runner.say("session.history", lossy(session_id, (4, 7), 5), session_id=session_id)
-        runner.say("agent.error", warning(), session_id=session_id, seq=9)
+        runner.send("session.history", lossy(session_id, (4, 7), 5), session_id=session_id)
+        runner.send("agent.error", warning(), session_id=session_id, seq=9)
         await runner.acked(9)
         assert await losses(server, session_id) == [5]
-        runner.say("agent.error", warning(), session_id=session_id, seq=11)
+        runner.send("agent.error", warning(), session_id=session_id, seq=11)
         assert (await runner.closed())[0] == 4409
 
 
@@ -281,8 +281,8 @@ async def test_a_history_in_several_parts_is_reported_once_with_its_whole_count(
         for _ in range(2):
             for part, seqs, ranges in ((1, (2,), None), (2, (5,), [[3, 4]]), (3, (7,), [[6, 6], [8, 8]])):
                 metadata = {"part": part, "parts": 3, **({"lost_ranges": ranges} if ranges else {})}
-                runner.say("session.history", lossy(session_id, seqs, 4), session_id=session_id, metadata=metadata)
-        runner.say("agent.error", warning(), session_id=session_id, seq=9)
+                runner.send("session.history", lossy(session_id, seqs, 4), session_id=session_id, metadata=metadata)
+        runner.send("agent.error", warning(), session_id=session_id, seq=9)
         await runner.acked(9)
         assert await losses(server, session_id) == [4]
 
@@ -293,7 +293,7 @@ async def test_a_history_never_nests(server: Server) -> None:
         history: dict[str, Any] = {"frames": [], "last_sync_timestamp": "", "last_message_id": "",
                                    "buffer_status": {"policy_applied": "RING", "truncated": False}}
         nested = {"type": "session.history", "payload": history, "message_id": "n", "session_id": session_id}
-        runner.say("session.history", {**history, "frames": [nested]}, session_id=session_id)
+        runner.send("session.history", {**history, "frames": [nested]}, session_id=session_id)
         assert await runner.closed() == (1003, "a history inside a history")
 
 
@@ -309,7 +309,7 @@ async def test_unconfirmed_control_frames_follow_the_welcome_in_their_order(serv
 
 
 @pytest.mark.req("L-5")
-async def test_a_runner_that_opens_a_newer_link_loses_the_older_one(server: Server) -> None:
+async def test_a_newer_link_of_a_runner_closes_the_older_one(server: Server) -> None:
     async with server.attached() as older, server.attached() as newer:
         code, reason = await older.closed()
         assert (code, reason) == (4410, "the same runner opened a newer link")
@@ -318,7 +318,7 @@ async def test_a_runner_that_opens_a_newer_link_loses_the_older_one(server: Serv
 
 
 @pytest.mark.req("L-2", "D-1", "E-1")
-async def test_frames_come_together_in_one_message_where_the_runner_offered_it(server: Server) -> None:
+async def test_frames_are_batched_in_one_message_if_the_runner_offered_it(server: Server) -> None:
     async with server.link() as runner:
         await runner.next()
         runner.hello(features=["batch"])
@@ -335,7 +335,7 @@ async def test_frames_come_together_in_one_message_where_the_runner_offered_it(s
 
 
 @pytest.mark.req("L-2", "L-4")
-async def test_a_runner_that_offers_nothing_says_and_hears_one_frame_a_message(server: Server) -> None:
+async def test_a_runner_without_batching_sends_and_receives_one_frame_per_message(server: Server) -> None:
     async with server.session() as (runner, session_id, _):
         frame = {"type": "agent.error", "message_id": "m", "session_id": session_id, "seq": 2,
                  "payload": msgspec.to_builtins(warning())}
@@ -354,16 +354,16 @@ async def test_a_hello_with_a_number_that_no_store_can_hold_is_refused(server: S
 
 
 @pytest.mark.req("D-2", "D-4", "E-1")
-async def test_a_history_that_lost_more_than_can_be_counted_ends_the_link(server: Server) -> None:
+async def test_a_history_with_an_uncountable_loss_ends_the_link(server: Server) -> None:
     async with server.session() as (runner, session_id, _):
-        runner.say("session.history", {"frames": [], "last_sync_timestamp": "", "last_message_id": "",
-                                       "buffer_status": {"policy_applied": "DROP", "truncated": True}},
-                   session_id=session_id, metadata={"lost_ranges": [[2, 2**63]]})
+        runner.send("session.history", {"frames": [], "last_sync_timestamp": "", "last_message_id": "",
+                                        "buffer_status": {"policy_applied": "DROP", "truncated": True}},
+                    session_id=session_id, metadata={"lost_ranges": [[2, 2**63]]})
         assert (await runner.closed())[0] == 1003
 
 
 @pytest.mark.req("D-1", "E-3", "L-2")
-async def test_what_comes_in_one_message_is_decided_committed_and_acknowledged_together(server: Server) -> None:
+async def test_the_frames_of_one_message_are_decided_committed_and_acknowledged_together(server: Server) -> None:
     async with server.link() as runner:
         await runner.next()
         runner.hello(features=["batch"])
@@ -391,7 +391,7 @@ async def _three_sessions(server: Server) -> list[p.HelloSession]:
         sessions = [command.target.session_id for command in opened]
         for session_id in sessions:
             await runner.frame("control.prompt.request")
-            runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+            runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
         for _ in sessions:
             await runner.frame("session.capabilities")
     await server.restart()
@@ -399,7 +399,7 @@ async def _three_sessions(server: Server) -> list[p.HelloSession]:
 
 
 @pytest.mark.req("L-4", "C-4")
-async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_side(server: Server) -> None:
+async def test_the_sessions_of_a_reconnected_runner_are_compared_concurrently(server: Server) -> None:
     """A lane that was read notes its runner's absence first: one commit each, which must not wait for one another."""
     listed = await _three_sessions(server)
     together, first, commit = asyncio.Barrier(len(listed)), {one.session_id for one in listed}, server.ledger.commit
@@ -421,14 +421,16 @@ async def test_the_sessions_of_a_runner_that_comes_back_are_compared_side_by_sid
 @pytest.mark.parametrize(("code", "noticed"), [
     (CloseCode.REOPENING, False), (1000, True), (1006, True),
 ])
-async def test_a_link_that_its_runner_reopens_is_no_loss(server: Server, code: int, noticed: bool) -> None:
+async def test_a_link_that_its_runner_reopens_is_not_reported_as_detached(
+    server: Server, code: int, noticed: bool
+) -> None:
     async with server.session() as (runner, session_id, _):
-        runner.said.put_nowait({"type": "websocket.disconnect", "code": code})
+        runner.incoming.put_nowait({"type": "websocket.disconnect", "code": code})
     assert await server.has_notice(session_id, "Detached") is noticed
 
 
 @pytest.mark.req("L-4", "C-4")
-async def test_portions_of_a_runners_sessions_are_read_side_by_side(
+async def test_portions_of_a_runners_sessions_are_read_concurrently(
         server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them waits for several round trips in a row."""
     listed = await _three_sessions(server)
@@ -450,7 +452,7 @@ async def test_portions_of_a_runners_sessions_are_read_side_by_side(
 
 
 @pytest.mark.req("L-4", "C-4")
-async def test_no_portion_is_begun_after_one_that_cannot_be_read(
+async def test_no_portion_is_read_after_one_that_fails(
         server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The link is closed at once, whatever number of sessions its runner has."""
     listed = await _three_sessions(server)

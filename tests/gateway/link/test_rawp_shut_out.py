@@ -32,11 +32,11 @@ async def revoke(server: Server) -> None:
 
 
 @pytest.mark.req("L-6")
-async def test_a_live_link_is_closed_at_once_and_what_comes_after_does_not_count(server: Server) -> None:
+async def test_a_live_link_is_closed_immediately_and_its_later_frames_ignored(server: Server) -> None:
     async with server.session() as (runner, session_id, _):
         await revoke(server)
         server.endpoint.shut_out("local", "the runner was revoked")
-        runner.say("agent.error", warning(), session_id=session_id, seq=2)
+        runner.send("agent.error", warning(), session_id=session_id, seq=2)
         assert await asyncio.wait_for(runner.closed(), 1) == (
             CloseCode.UNAUTHORIZED, "UNAUTHORIZED: the runner was revoked")
         assert server.engine.presence.link_of("local") is None
@@ -46,27 +46,27 @@ async def test_a_live_link_is_closed_at_once_and_what_comes_after_does_not_count
 
 
 @pytest.mark.req("L-5", "D-1")
-async def test_an_older_link_that_wakes_after_a_newer_one_took_over_is_not_heard(server: Server) -> None:
-    """What lay in a delayed link's buffers comes out when the newer one is at work: nothing of it counts."""
+async def test_frames_of_an_older_link_are_ignored_after_a_newer_one_takes_over(server: Server) -> None:
+    """Frames in a delayed link's buffers arrive after the newer link attached: none of them counts."""
     async with server.session() as (old, session_id, _):
         known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=3, state="idle")
         async with server.attached(known) as new:
-            old.say("agent.error", warning("late"), session_id=session_id, seq=2)
-            old.say("x-interlock.ack", p.Ack(session_id=session_id, seq=99))
-            old.say("x-interlock.heartbeat", p.RunnerHeartbeat(agents=[]))
+            old.send("agent.error", warning("late"), session_id=session_id, seq=2)
+            old.send("x-interlock.ack", p.Ack(session_id=session_id, seq=99))
+            old.send("x-interlock.heartbeat", p.RunnerHeartbeat(agents=[]))
             closed = await asyncio.wait_for(old.closed(), 1)
             assert closed == (CloseCode.REPLACED, "the same runner opened a newer link")
-            new.say("agent.error", warning("in time"), session_id=session_id, seq=2)
+            new.send("agent.error", warning("in time"), session_id=session_id, seq=2)
             await new.acked(2)
             assert server.engine.presence.link_of("local") is not None
     events = await server.ledger.events("default", f"s/{session_id}", 0, 100)
-    said = [msgspec.json.decode(event.body)["payload"].get("message") for event in events if event.kind == "C"]
-    assert said == [None, "in time"]
+    messages = [msgspec.json.decode(event.body)["payload"].get("message") for event in events if event.kind == "C"]
+    assert messages == [None, "in time"]
 
 
 @pytest.mark.req("L-5", "C-7")
-async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one(server: Server) -> None:
-    """It lay in the buffers of a link that its runner has given up: what it says of sessions is not so any more."""
+async def test_a_late_hello_does_not_replace_a_newer_one(server: Server) -> None:
+    """It was in the buffers of a link that its runner has closed: its list of sessions is out of date."""
     async with server.session() as (_, session_id, _):
         pass
     known = p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=3, state="idle")
@@ -77,7 +77,7 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one
         for one, number in ((late, 7), (again, 8)):
             one.hello(known, link_number=number)
             assert await one.closed() == (CloseCode.OUTDATED, "a newer link of this runner is known, number 8")
-        new.say("agent.error", warning("still here"), session_id=session_id, seq=2)
+        new.send("agent.error", warning("still here"), session_id=session_id, seq=2)
         await new.acked(2)
     async with server.link() as late:
         assert (await late.next())["type"] == "websocket.accept"
@@ -92,7 +92,7 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_place_of_a_newer_one
 
 @pytest.mark.req("L-4")
 @pytest.mark.parametrize("number", [-1, LARGEST_SEQ + 1])
-async def test_a_number_that_no_runner_counts_up_to_is_refused(server: Server, number: int) -> None:
+async def test_a_control_number_above_the_maximum_is_refused(server: Server, number: int) -> None:
     async with server.link() as runner:
         assert (await runner.next())["type"] == "websocket.accept"
         runner.hello(link_number=number)
@@ -100,7 +100,7 @@ async def test_a_number_that_no_runner_counts_up_to_is_refused(server: Server, n
 
 
 @pytest.mark.req("L-4")
-async def test_the_largest_number_that_a_runner_may_count_up_to_is_taken(server: Server) -> None:
+async def test_the_largest_control_number_is_accepted(server: Server) -> None:
     known = p.HelloSession(session_id="s_1", last_seq_sent=LARGEST_SEQ, control_seq=0, state="idle")
     async with server.link() as runner:
         assert (await runner.next())["type"] == "websocket.accept"
@@ -109,9 +109,9 @@ async def test_the_largest_number_that_a_runner_may_count_up_to_is_taken(server:
 
 
 @pytest.mark.req("L-5")
-async def test_a_number_that_a_thief_claims_does_not_lock_the_runner_out(server: Server) -> None:
-    """The thief has the runner's token, and claims the largest number that there is; the runner is told one that it can
-    go on from, each time, and its link then takes the thief's place."""
+async def test_a_number_claimed_by_a_thief_does_not_lock_the_runner_out(server: Server) -> None:
+    """The thief has the runner's token, and claims the largest number; the runner receives one that it can
+    continue from, each time, and its link then replaces the thief's."""
     own = 57
     for _ in range(5):
         async with server.link() as thief, server.link() as late, server.link() as runner:
@@ -148,7 +148,7 @@ async def test_a_link_that_is_replaced_while_it_is_still_being_attached_gets_no_
         assert shell.link is server.engine.presence.link_of("local")
 
 
-async def test_a_token_revoked_while_its_link_opens_gets_no_further(server: Server) -> None:
+async def test_a_token_revoked_while_its_link_opens_is_refused(server: Server) -> None:
     async with server.link() as runner:
         assert (await runner.next())["type"] == "websocket.accept"
         await revoke(server)
@@ -159,7 +159,7 @@ async def test_a_token_revoked_while_its_link_opens_gets_no_further(server: Serv
 
 
 async def edited(server: Server, **changes: object) -> None:
-    """Somebody writes a runner's row by SQL, so that the audit log has nothing of it."""
+    """An intruder writes a runner's row by SQL, without an audit record."""
     row = msgspec.structs.replace(server.record, **changes)
     await server.ledger.commit(WriteBatch([Drop(RUNNERS, (row.runner_id,)), Put(row)]))
 
@@ -168,7 +168,7 @@ async def edited(server: Server, **changes: object) -> None:
 @pytest.mark.parametrize("changes", [
     {"token_sha256": hashed("a stranger's")}, {"runner_id": "rnr_2", "token_sha256": hashed("a stranger's")},
 ], ids=["the token of a runner changed", "a runner inserted"])
-async def test_a_runner_that_only_the_database_knows_is_refused(server: Server, changes: dict[str, str]) -> None:
+async def test_a_runner_without_an_audit_record_is_refused(server: Server, changes: dict[str, str]) -> None:
     await server.engine.adopt()
     await edited(server, **changes)
     async with server.link("a stranger's") as runner:
@@ -179,7 +179,7 @@ async def test_a_runner_that_only_the_database_knows_is_refused(server: Server, 
 
 
 @pytest.mark.req("H-5")
-async def test_a_revoked_runner_that_the_database_has_back_is_refused(server: Server) -> None:
+async def test_a_revoked_runner_restored_in_the_database_is_refused(server: Server) -> None:
     await revoke(server)
     await server.engine.adopt()
     await edited(server, token_sha256=hashed(TOKEN))
@@ -188,7 +188,7 @@ async def test_a_revoked_runner_that_the_database_has_back_is_refused(server: Se
 
 
 @pytest.mark.req("H-5")
-async def test_a_row_that_is_edited_ends_the_link_when_tokens_are_compared(server: Server) -> None:
+async def test_an_edited_row_ends_the_link_when_tokens_are_compared(server: Server) -> None:
     await server.engine.adopt()
     async with server.attached() as runner:
         await server.endpoint.check_tokens()
@@ -199,7 +199,7 @@ async def test_a_row_that_is_edited_ends_the_link_when_tokens_are_compared(serve
 
 
 @pytest.mark.req("L-6")
-async def test_coming_and_going_is_noted_in_the_ledger(server: Server) -> None:
+async def test_connecting_and_disconnecting_is_recorded_in_the_ledger(server: Server) -> None:
     before = await server.ledger.runner("local", server.record.tenant_id)
     assert before is not None
     server.clock.advance(1_000)
@@ -214,7 +214,7 @@ async def test_coming_and_going_is_noted_in_the_ledger(server: Server) -> None:
     assert seen == msgspec.structs.replace(before, last_seen_ms=server.clock.at_ms)
 
 
-async def test_a_session_of_another_runner_is_neither_told_of_nor_given(server: Server) -> None:
+async def test_a_runner_can_neither_see_nor_attach_another_runners_session(server: Server) -> None:
     async with server.session() as (_, session_id, _):
         pass
     stranger = msgspec.structs.replace(server.record, runner_id="rnr_2", token_sha256=hashed("second"))
@@ -225,7 +225,7 @@ async def test_a_session_of_another_runner_is_neither_told_of_nor_given(server: 
                      runner_id="rnr_2")
         welcome = await runner.frame("x-interlock.welcome")
         assert welcome.payload.sessions == []
-        runner.say("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
+        runner.send("session.capabilities", CAPABILITIES, session_id=session_id, seq=1)
         shell = await server.engine.lanes.lane(session_id)
         assert shell is not None
         assert shell.link is None

@@ -33,7 +33,7 @@ async def answered(by: Callable[[Send], Awaitable[None]]) -> tuple[str, int, dic
 
 
 @pytest.mark.parametrize(("code", "status"), [(Code.UNAUTHORIZED, 401), (Code.VERSION_UNSUPPORTED, 406)])
-async def test_a_refusal_is_read_again_from_its_answer(code: Code, status: int) -> None:
+async def test_a_refusal_is_decoded_from_its_response(code: Code, status: int) -> None:
     refusal = LinkRefusal(code, "so it is")
     kind, found, headers, body = await answered(lambda send: refuse_upgrade(send, refusal))
     assert (kind, found, headers["content-type"]) == (
@@ -45,14 +45,14 @@ def tenant(moved_to: str | None, moving: str | None = None) -> TenantRecord:
     return TenantRecord(tenant_id="t", name="", created_ms=0, moved_to=moved_to, moving=moving)
 
 
-async def test_a_tenant_that_moved_is_named_with_its_new_place() -> None:
+async def test_the_refusal_for_a_moved_tenant_names_its_new_address() -> None:
     closed = Problem("MisdirectedRequest", "It moved.")
     _, status, _, body = await answered(lambda send: refuse_tenant(send, tenant("https://b.example"), closed))
     assert status == 421
     assert b"https://b.example" in body
 
 
-async def test_one_on_its_way_is_asked_again_and_one_without_an_address_refused_for_good() -> None:
+async def test_a_tenant_in_transit_is_retried_and_one_without_an_address_refused() -> None:
     closed = Problem("Unavailable", "It is on its way.", headers={"Retry-After": "5"})
     _, status, headers, _ = await answered(lambda send: refuse_tenant(send, tenant(None, "move_1"), closed))
     assert (status, headers["retry-after"]) == (503, "5")

@@ -120,7 +120,7 @@ async def test_a_body_is_one_bounded_message(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("mode", VERSIONS)
 @pytest.mark.parametrize("role", ROLES)
-async def test_the_door_allows_a_role_what_rest_allows_it(gateway: Gateway, role: str, mode: str) -> None:
+async def test_a_role_may_do_over_mcp_what_it_may_do_over_rest(gateway: Gateway, role: str, mode: str) -> None:
     await gateway.desk.add_session()
     command = {"type": "execute", "target": {"agent_id": "shell"}, "payload": {"messages": [
         {"role": "user", "content": [{"contentType": "text", "value": "work"}]}]}}
@@ -137,7 +137,7 @@ async def test_the_door_allows_a_role_what_rest_allows_it(gateway: Gateway, role
     assert all("Forbidden" in one for one, status in zip(outcomes, rest, strict=True) if status == 403), outcomes
 
 
-async def test_another_tenant_sees_and_steers_nothing(gateway: Gateway) -> None:
+async def test_another_tenant_can_neither_see_nor_control_a_session(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     async with client_of(gateway) as mine:
         task = (await called(mine, "start_task", agent="shell", prompt="work"))["task"]
@@ -149,7 +149,7 @@ async def test_another_tenant_sees_and_steers_nothing(gateway: Gateway) -> None:
     assert all("There is no" in one for one in refused), refused
 
 
-async def test_requests_at_once_are_each_of_their_own_key(gateway: Gateway) -> None:
+async def test_concurrent_requests_act_each_with_their_own_key(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     async with client_of(gateway) as mine, client_of(gateway, "viewer", "other") as theirs:
         for _ in range(3):
@@ -157,7 +157,7 @@ async def test_requests_at_once_are_each_of_their_own_key(gateway: Gateway) -> N
             assert [len(one["sessions"]) for one in answers] == [1, 0] * 4
 
 
-async def test_a_command_is_a_task_of_the_protocol_for_a_client_that_knows_them(gateway: Gateway) -> None:
+async def test_a_command_is_an_mcp_task_for_a_client_that_supports_tasks(gateway: Gateway) -> None:
     from mcp.client.extension import advertise
     from mcp.shared.exceptions import MCPError
     from mcp_types import Request, RequestParams, Result
@@ -222,7 +222,7 @@ async def followed_no_more(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("mode", VERSIONS)
-async def test_a_client_that_leaves_is_followed_no_more(gateway: Gateway, mode: str) -> None:
+async def test_a_disconnected_client_is_no_longer_followed(gateway: Gateway, mode: str) -> None:
     async with client_of(gateway, "operator", mode=mode) as client:
         call = await waiting(gateway, client)
         call.cancel()
@@ -252,7 +252,7 @@ async def test_a_gateway_that_stops_waits_for_no_request(gateway: Gateway) -> No
         await asyncio.gather(call, return_exceptions=True)
 
 
-async def test_half_a_request_holds_nothing(gateway: Gateway) -> None:
+async def test_an_incomplete_request_holds_no_resources(gateway: Gateway) -> None:
     head = ("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ilk_default_owner\r\n"
             "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\":")
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
@@ -277,7 +277,7 @@ async def test_requests_that_are_open_are_bounded(gateway: Gateway) -> None:
         await asyncio.gather(call, return_exceptions=True)
 
 
-def test_a_gateway_that_nobody_asks_by_mcp_loads_none_of_it() -> None:
+def test_a_gateway_without_mcp_requests_does_not_load_its_modules() -> None:
     program = ("import sys; import interlock.app.gateway; "
                "print([one for one in sys.modules if one.partition('.')[0] in ('mcp', 'pydantic', 'sse_starlette')])")
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -57,14 +57,14 @@ async def corp() -> AsyncIterator[Corp]:
 
 
 @pytest.mark.req("K-1", "F-1")
-async def test_every_forged_token_is_401_and_the_honest_one_beside_it_is_not() -> None:
+async def test_every_forged_token_is_401_and_the_genuine_one_is_accepted() -> None:
     offered, wrong = await forged_tokens.trial()
     assert wrong == []
     assert offered >= 40
 
 
 @pytest.mark.req("K-1")
-async def test_claims_say_who_in_which_tenant_with_which_roles() -> None:
+async def test_claims_set_the_principal_tenant_and_roles() -> None:
     async with Issuer() as issuer:
         mapped = await Corp(issuer, roles_claim="realm_access.roles", person_claim="email", tenant="acme",
                             tenant_claim=None, roles={"a": "approver", "b": "operator"}).open()
@@ -86,7 +86,7 @@ async def test_claims_say_who_in_which_tenant_with_which_roles() -> None:
     ({"sub": None}, "person_claim", None), ({"groups": ["nobody"]}, "roles_claim", "['nobody']"),
     ({"iss": "https://evil.example"}, "iss", None), ({"aud": "x" * 5_000}, "aud", "'" + "x" * 199),
 ])
-async def test_the_log_has_which_check_a_token_failed_and_who_sent_it_does_not_learn_it(
+async def test_the_failed_check_is_logged_and_not_sent_to_the_client(
     corp: Corp, changes: dict[str, Any], check: str, found: str | None
 ) -> None:
     with capture_logs() as lines:
@@ -100,7 +100,7 @@ async def test_the_log_has_which_check_a_token_failed_and_who_sent_it_does_not_l
 
 
 @pytest.mark.req("Y-11")
-async def test_what_no_signature_stands_for_is_not_written_and_a_flood_is_one_line_a_second(corp: Corp) -> None:
+async def test_unsigned_claims_are_not_logged_and_a_flood_is_one_line_a_second(corp: Corp) -> None:
     signed = corp.issuer.sign(honest(corp.issuer, sub="secret"))
     with capture_logs() as lines:
         for _ in range(50):
@@ -121,7 +121,7 @@ async def test_only_issuers_with_a_client_are_listed_for_logging_in() -> None:
 
 
 @pytest.mark.req("K-1")
-async def test_keys_that_rotate_are_found_and_those_that_went_are_refused(corp: Corp) -> None:
+async def test_new_issuer_keys_are_found_and_removed_ones_refused(corp: Corp) -> None:
     issuer = corp.issuer
     old = issuer.sign(honest(issuer))
     assert await corp.who(old)
@@ -137,7 +137,7 @@ async def test_keys_that_rotate_are_found_and_those_that_went_are_refused(corp: 
 
 
 @pytest.mark.req("K-1")
-async def test_unknown_keys_make_the_issuer_be_asked_at_a_pace_only(corp: Corp) -> None:
+async def test_unknown_keys_cause_rate_limited_requests_to_the_issuer(corp: Corp) -> None:
     issuer = corp.issuer
     await corp.who(issuer.sign(honest(issuer)))
     corp.clock.at_ms += REFRESH_INTERVAL_MS
@@ -155,7 +155,7 @@ async def test_unknown_keys_make_the_issuer_be_asked_at_a_pace_only(corp: Corp) 
                                                         "UpstreamError"),
     ("/keys", (200, b'{"keys":[' + b" " * 300_000), "Unavailable"),
 ])
-async def test_an_issuer_that_fails_is_said_to_and_left_alone_for_a_while(
+async def test_a_failing_issuer_is_reported_and_not_requested_for_a_while(
     corp: Corp, path: str, answer: tuple[int, bytes], code: str
 ) -> None:
     issuer = corp.issuer
@@ -172,7 +172,7 @@ async def test_an_issuer_that_fails_is_said_to_and_left_alone_for_a_while(
 
 
 @pytest.mark.req("K-1")
-async def test_a_discovery_that_leads_inside_is_not_followed(corp: Corp) -> None:
+async def test_a_discovery_that_points_to_an_internal_address_is_not_followed(corp: Corp) -> None:
     issuer = corp.issuer
     issuer.answers[DISCOVERY] = (200, b'{"issuer":"%s","jwks_uri":"http://169.254.169.254/"}' % issuer.url.encode())
     problem = await corp.refused(issuer.sign(honest(issuer)), "UpstreamError")
@@ -180,7 +180,7 @@ async def test_a_discovery_that_leads_inside_is_not_followed(corp: Corp) -> None
 
 
 @pytest.mark.req("K-1")
-async def test_known_keys_outlive_an_issuer_that_is_down(corp: Corp) -> None:
+async def test_known_keys_stay_valid_while_the_issuer_is_down(corp: Corp) -> None:
     issuer = corp.issuer
     assert await corp.who(issuer.sign(honest(issuer)))
     issuer.answers[DISCOVERY] = (503, b"")

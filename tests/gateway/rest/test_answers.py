@@ -24,7 +24,7 @@ async def sent(answer: HttpResponse, method: str) -> tuple[dict[str, Any], bytes
     return start, body["body"]
 
 
-async def test_an_answer_is_json_that_is_not_kept_by_anyone_and_head_leaves_its_body_out() -> None:
+async def test_a_response_is_uncached_json_and_head_omits_its_body() -> None:
     answer = json_answer({"a": 1}, 201, {"Location": "/v1/x"})
 
     start, body = await sent(answer, "GET")
@@ -39,12 +39,12 @@ async def test_an_answer_is_json_that_is_not_kept_by_anyone_and_head_leaves_its_
     ("/v1/sessions/plain-1", b"/v1/sessions/plain-1"), ("/v1/x/a\r\nSet-Cookie: b", b"/v1/x/a%0D%0ASet-Cookie: b"),
     ("/v1/x/hö", b"/v1/x/h%C3%B6"), ("/v1/x/\x00", b"/v1/x/%00"),
 ])
-async def test_what_a_header_may_not_hold_is_written_as_in_a_url(value: str, written: bytes) -> None:
+async def test_characters_not_allowed_in_a_header_are_percent_encoded(value: str, written: bytes) -> None:
     assert dict(raw_answer(b"", headers={"Location": value}).headers)[b"location"] == written
 
 
 @pytest.mark.req("F-1")
-async def test_a_refusal_says_code_place_and_hint_as_a_problem_document() -> None:
+async def test_a_refusal_is_a_problem_document_with_code_place_and_hint() -> None:
     problem = Problem("InvalidPayload", "No such form.", hint="Send another.", errors=(Place("/a", "too long"),))
 
     answer = problem_answer(problem, "/v1/commands")
@@ -69,7 +69,7 @@ async def test_a_secret_that_a_refusal_repeats_is_left_out() -> None:
 
 @pytest.mark.parametrize(("code", "header", "value"), [
     ("Unauthorized", b"www-authenticate", "Bearer realm=\"interlock\""), ("Unavailable", b"retry-after", "1")])
-async def test_a_refusal_has_the_header_that_clients_go_by(code: str, header: bytes, value: str) -> None:
+async def test_a_refusal_has_the_header_that_clients_read(code: str, header: bytes, value: str) -> None:
     assert problem_answer(Problem(code, "No."), "/").header(header) == value  # type: ignore[arg-type]
 
 

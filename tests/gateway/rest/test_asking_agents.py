@@ -28,15 +28,15 @@ async def test_a_question_is_answered_once(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("T-6", "M-1")
-async def test_a_compaction_is_asked_for_once_and_followed_from_its_cursor(gateway: Gateway) -> None:
+async def test_a_compaction_is_requested_once_and_followed_from_its_cursor(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     async with gateway.as_role("operator") as someone:
         path = "/v1/sessions/s1/compact"
         first = await someone.post(path, json={"instructions": "keep names"}, headers=KEY)
         assert first.status_code == 202
-        told = first.json()
-        assert (told["session_id"], told["message_id"]) == ("s1", "m-1")
-        page = await someone.get("/v1/sessions/s1/frames", params={"since": told["cursor"]})
+        response = first.json()
+        assert (response["session_id"], response["message_id"]) == ("s1", "m-1")
+        page = await someone.get("/v1/sessions/s1/frames", params={"since": response["cursor"]})
         assert (page.status_code, page.json()["events"]) == (200, [])
         again = await someone.post(path, json={"instructions": "keep names"}, headers=KEY)
         assert again.content == first.content

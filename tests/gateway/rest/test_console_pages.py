@@ -1,4 +1,4 @@
-"""The console's files: what a browser loads without a credential, and the headers that guard it (J-9, J-16)."""
+"""The console's files: the files a browser loads without a credential, and their security headers (J-9, J-16)."""
 
 import gzip
 import os
@@ -44,7 +44,7 @@ def answered(pages: ConsolePages, path: str, **headers: str) -> tuple[int, dict[
 
 
 @pytest.mark.req("K-2", "J-9")
-def test_files_are_sent_with_their_type_and_how_long_they_keep(directory: Path) -> None:
+def test_files_are_sent_with_their_type_and_cache_lifetime(directory: Path) -> None:
     pages = ConsolePages(directory)
     status, headers, body = answered(pages, "/console/")
     assert (status, headers["content-type"], headers["cache-control"]) == (200, "text/html; charset=utf-8", "no-cache")
@@ -65,7 +65,7 @@ def test_application_paths_are_the_one_page_and_missing_files_are_not(directory:
         assert answered(pages, path)[0] == 404, path
 
 
-def test_a_browser_is_led_to_the_console_and_a_program_is_not() -> None:
+def test_a_browser_is_redirected_to_the_console_and_a_program_is_not() -> None:
     pages = ConsolePages(Path("/nowhere"))
     assert pages.serves(asked("/", accept="text/html,*/*;q=0.8"))
     assert not pages.serves(asked("/", accept="application/json"))
@@ -99,7 +99,7 @@ def test_a_rebuilt_console_is_served_without_a_restart(directory: Path) -> None:
     assert answered(pages, "/console/assets/app-9999.js")[2] == b"new"
 
 
-def test_a_package_without_the_console_says_how_to_get_it(tmp_path: Path) -> None:
+def test_a_package_without_the_console_names_the_remedy(tmp_path: Path) -> None:
     status, headers, body = answered(ConsolePages(tmp_path / "absent"), "/console/sessions")
     assert (status, headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert b"CONSOLE=1 pip install" in body
@@ -126,8 +126,8 @@ OWN = [
 
 @pytest.mark.req("K-2")
 @pytest.mark.parametrize(("section", "origin", "host", "taken"), OWN)
-def test_only_the_very_origin_of_the_gateway_is_its_own(section: dict[str, object], origin: str, host: str, taken: bool
-                                                        ) -> None:
+def test_only_the_gateways_exact_origin_is_its_own(section: dict[str, object], origin: str, host: str, taken: bool
+                                                   ) -> None:
     door = RequestGuard(GatewaySection(**section))  # type: ignore[arg-type]
     headers = {b"host": [host], b"origin": [origin]}
     if taken:

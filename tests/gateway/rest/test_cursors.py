@@ -13,7 +13,7 @@ pytestmark = pytest.mark.req("S-1")
 
 
 @given(st.text(max_size=30).filter(bool), st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
-def test_what_is_written_is_read_in_its_own_scope(value: str, scope: str) -> None:
+def test_a_cursor_is_decoded_in_its_own_scope(value: str, scope: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -35,7 +35,7 @@ class Rows:
 
 @pytest.mark.parametrize("last", [0, 1, 9, 10, 11, SCAN_PAGE, SCAN_PAGE + 1, 3 * SCAN_PAGE])
 @pytest.mark.parametrize("fits", [None, lambda row: True, lambda row: row % 3 == 0, lambda row: False])
-async def test_every_row_that_fits_comes_once_and_in_order(last: int, fits: Callable[[int], bool] | None) -> None:
+async def test_every_matching_row_is_returned_once_and_in_order(last: int, fits: Callable[[int], bool] | None) -> None:
     pages = await Rows(last).pages(fits, 10)
     assert [row for page in pages for row in page] == [row for row in range(1, last + 1) if fits is None or fits(row)]
     assert all(len(page) <= 10 for page in pages)
@@ -46,7 +46,7 @@ async def test_a_full_page_is_the_last_one_if_nothing_follows() -> None:
     assert await Rows(10).pages(None, 10) == [list(range(1, 11))]
 
 
-async def test_one_request_reads_so_many_rows_and_says_that_there_are_more() -> None:
+async def test_one_request_reads_a_bounded_number_of_rows_and_reports_more() -> None:
     rows = Rows(10 * SCAN_MAX)
     page, at = await scan(rows.read, lambda row: row, lambda row: False, None, 10)
     assert (page, at, rows.read_so_far) == ([], SCAN_MAX, SCAN_MAX)
@@ -55,5 +55,5 @@ async def test_one_request_reads_so_many_rows_and_says_that_there_are_more() -> 
 @pytest.mark.parametrize(("wanted", "texts", "found"), [
     ("a", ("xAx",), True), ("STRASSE", ("straße",), True), ("a", (None, ""), False), ("", ("x",), True), ("b", ("a",
     None, "B"), True)])
-def test_a_text_contains_what_is_wanted_in_any_case(wanted: str, texts: tuple[str | None, ...], found: bool) -> None:
+def test_text_is_matched_without_regard_to_case(wanted: str, texts: tuple[str | None, ...], found: bool) -> None:
     assert contains(wanted, *texts) is found

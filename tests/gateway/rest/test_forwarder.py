@@ -100,7 +100,7 @@ async def test_all_attempts_together_wait_no_longer_than_the_deadline(clock: Loo
     assert "same idempotency key" in (problem.hint or "")
 
 
-async def test_a_request_that_was_sent_here_waits_no_longer_than_its_sender(clock: LoopClock) -> None:
+async def test_a_forwarded_request_waits_no_longer_than_its_sender(clock: LoopClock) -> None:
     others = Others(clock)
     await refused(others, **{HOPS: 1, WITHIN_S: 10.0})
 
@@ -110,7 +110,7 @@ async def test_a_request_that_was_sent_here_waits_no_longer_than_its_sender(cloc
     assert {one.hops for one in others.sent} == {2}
 
 
-async def test_a_gateway_that_is_asked_has_less_time_than_the_one_that_asks() -> None:
+async def test_the_receiving_gateway_has_less_time_than_the_sending_one() -> None:
     scopes = list[Any]()
 
     async def rest(scope: Scope, receive: Receive, send: Send) -> None:
@@ -126,7 +126,7 @@ async def test_a_gateway_that_is_asked_has_less_time_than_the_one_that_asks() ->
     ([BusTimeout("No answer."), CutOff("NATS")], "Whether it was done is not known"),
     ([CutOff("NATS")] * 2, "Nothing was done"),
 ], ids=["after a question that may have arrived", "and nothing was asked"])
-async def test_a_bus_that_is_lost_says_whether_something_may_be_done(
+async def test_a_lost_bus_reports_whether_the_request_may_have_been_done(
         clock: LoopClock, monkeypatch: pytest.MonkeyPatch, errors: list[BusError], done: str) -> None:
     monkeypatch.setattr(forwarder, "BUS_GIVE_UP_S", 0.0)
     problem = await refused(Others(clock, errors))
@@ -135,7 +135,7 @@ async def test_a_bus_that_is_lost_says_whether_something_may_be_done(
     assert "NATS does not answer" in problem.detail
 
 
-async def test_what_was_begun_here_after_all_goes_on_when_its_time_is_over(clock: LoopClock) -> None:
+async def test_a_request_begun_here_continues_after_its_deadline(clock: LoopClock) -> None:
     go_on, done = asyncio.Event(), asyncio.Event()
 
     async def here(guess: bool) -> ASGIApp:
@@ -153,7 +153,7 @@ async def test_what_was_begun_here_after_all_goes_on_when_its_time_is_over(clock
     await asyncio.wait_for(done.wait(), HANGS_S)
 
 
-async def test_a_request_that_is_given_up_leaves_nothing_that_was_begun_here(clock: LoopClock) -> None:
+async def test_an_abandoned_request_leaves_no_work_begun_here(clock: LoopClock) -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def here(guess: bool) -> ASGIApp:
@@ -177,7 +177,7 @@ async def never(_guess: bool) -> ASGIApp:
 
 @pytest.mark.parametrize(("sent", "within_s"), [({}, FORWARD_DEADLINE_S), ({HOPS: 1, WITHIN_S: 10.0}, 10.0)],
                          ids=["by a client", "by another gateway"])
-async def test_what_is_done_here_is_waited_for_until_the_deadline(
+async def test_work_done_here_is_awaited_until_the_deadline(
         clock: LoopClock, sent: dict[str, Any], within_s: float) -> None:
     loop = asyncio.get_running_loop()
     began_s = loop.time()
@@ -218,7 +218,7 @@ NOTHING_CHANGED = Problem("Unavailable", "Nothing was changed.")
 
 
 @pytest.mark.parametrize("later", [LedgerError("It is away."), NOTHING_CHANGED], ids=["ledger", "refusal"])
-async def test_a_refusal_here_says_nothing_about_an_attempt_elsewhere(clock: LoopClock, later: Exception) -> None:
+async def test_a_refusal_here_does_not_settle_an_attempt_elsewhere(clock: LoopClock, later: Exception) -> None:
     async def here(guess: bool) -> ASGIApp:
         if guess:
             raise Elsewhere("i_other")
@@ -233,7 +233,7 @@ async def test_a_refusal_here_says_nothing_about_an_attempt_elsewhere(clock: Loo
 
 
 @pytest.mark.parametrize("status", [503, 409])
-async def test_an_answer_of_503_says_nothing_about_an_attempt_before(clock: LoopClock, status: int) -> None:
+async def test_a_response_of_503_does_not_settle_an_earlier_attempt(clock: LoopClock, status: int) -> None:
     class Answering(Others):
         async def ask(self, *given: Any) -> bytes:
             return await super().ask(*given) if self._errors else msgspec.msgpack.encode((status, [], b"{}"))
@@ -252,7 +252,7 @@ async def test_an_answer_of_503_says_nothing_about_an_attempt_before(clock: Loop
 
 
 class HeldLedger:
-    """Lets commits wait until they may go on."""
+    """Delays commits until they are released."""
 
     def __init__(self, town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go_on = asyncio.Event()

@@ -31,13 +31,13 @@ async def figures(gateway: Gateway) -> dict[tuple[str, str], float]:
 
 
 async def test_ready_is_a_ledger_that_writes_and_lanes_that_are_up(gateway: Gateway) -> None:
-    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
-        assert (await nobody.get("/readyz")).json() == {"ok": True, "ledger": "writes", "lanes": "up",
-                                                        "draining": False, "audit": "signs"}
+    async with httpx2.AsyncClient(base_url=gateway.base) as anonymous:
+        assert (await anonymous.get("/readyz")).json() == {"ok": True, "ledger": "writes", "lanes": "up",
+                                                           "draining": False, "audit": "signs"}
         gateway.desk.up = False
-        answer = await nobody.get("/readyz")
+        answer = await anonymous.get("/readyz")
         assert (answer.status_code, answer.json()["lanes"]) == (503, "down")
-        assert (await nobody.get("/healthz")).status_code == 200
+        assert (await anonymous.get("/healthz")).status_code == 200
 
 
 async def test_a_full_disk_is_not_ready_and_is_ready_again_with_space(gateway: Gateway) -> None:
@@ -55,29 +55,29 @@ async def test_a_full_disk_is_not_ready_and_is_ready_again_with_space(gateway: G
     assert (await gateway.http.get("/readyz")).json()["ok"] is True
 
 
-async def test_a_ledger_that_stands_still_is_not_ready_and_is_asked_once(
+async def test_a_ledger_that_hangs_is_not_ready_and_is_probed_once(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(readiness, "PROBE_TIMEOUT_S", 0.05)
-    goes_on, asked = asyncio.Event(), list[WriteBatch]()
+    released, asked = asyncio.Event(), list[WriteBatch]()
 
-    async def stands_still(batch: WriteBatch) -> Receipt:
+    async def never_commits(batch: WriteBatch) -> Receipt:
         asked.append(batch)
-        await goes_on.wait()
+        await released.wait()
         return Receipt([], [])
 
-    gateway.desk.ledger.commit = stands_still  # type: ignore[method-assign]
+    gateway.desk.ledger.commit = never_commits  # type: ignore[method-assign]
     for _ in range(3):
         answer = await gateway.http.get("/readyz")
         assert (answer.status_code, answer.json()["ledger"]) == (503, "refuses")
         gateway.desk.at_ms += readiness.PROBE_MS
     assert len(asked) == 1
-    goes_on.set()
+    released.set()
     while not (await gateway.http.get("/readyz")).json()["ok"]:
         gateway.desk.at_ms += readiness.PROBE_MS
 
 
-async def test_next_to_no_room_for_the_state_directory_is_not_ready(
+async def test_a_state_directory_without_free_space_is_not_ready(
     gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert has_room(tmp_path)
@@ -96,7 +96,7 @@ async def test_next_to_no_room_for_the_state_directory_is_not_ready(
 
 
 @pytest.mark.req("U-3")
-async def test_a_log_that_cannot_be_signed_is_not_ready_and_says_why_to_its_tenant(gateway: Gateway) -> None:
+async def test_an_unsigned_log_is_not_ready_and_its_tenant_sees_the_reason(gateway: Gateway) -> None:
     gateway.desk.signing.failed("default", "The bucket is away.")
     answer = await gateway.http.get("/readyz")
     assert (answer.status_code, answer.json()) == (503, {"ok": False, "ledger": "writes", "lanes": "up",
@@ -116,7 +116,7 @@ async def test_a_drain_shows_and_does_not_make_it_unready(gateway: Gateway) -> N
                                                           "draining": True, "audit": "signs"}
 
 
-async def test_the_figures_are_those_of_the_ledger_and_of_what_happened(gateway: Gateway) -> None:
+async def test_the_metrics_are_those_of_the_ledger_and_of_past_events(gateway: Gateway) -> None:
     await gateway.execute()
     await gateway.desk.add_approval("apr_1")
     await gateway.desk.add_session()
@@ -150,27 +150,27 @@ async def test_the_figures_are_those_of_the_ledger_and_of_what_happened(gateway:
 
 
 @pytest.mark.req("K-1")
-async def test_whose_gateway_it_is_reads_the_figures(gateway: Gateway) -> None:
+async def test_only_the_owner_tenant_reads_the_metrics(gateway: Gateway) -> None:
     for role, status in (("operator", 200), ("auditor", 200), ("admin", 200), ("viewer", 403), ("approver", 403)):
         async with gateway.as_role(role) as reader:
             assert (await reader.get("/metrics")).status_code == status
     async with gateway.as_role("admin", "other") as stranger:
         assert (await stranger.get("/metrics")).status_code == 403
-    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
-        assert (await nobody.get("/metrics")).status_code == 401
+    async with httpx2.AsyncClient(base_url=gateway.base) as anonymous:
+        assert (await anonymous.get("/metrics")).status_code == 401
 
 
 @pytest.mark.parametrize(("open_to", "status"), [(["127.0.0.0/8"], 200), (["10.0.0.0/8"], 401)])
 async def test_an_open_network_needs_no_credential(open_to: list[str], status: int) -> None:
-    async with running(30, open_to) as gateway, httpx2.AsyncClient(base_url=gateway.base) as nobody:
-        answer = await nobody.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+    async with running(30, open_to) as gateway, httpx2.AsyncClient(base_url=gateway.base) as anonymous:
+        answer = await anonymous.get("/metrics", headers={"Accept": "application/openmetrics-text"})
         assert answer.status_code == status
         if status == 200:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
             assert answer.text.endswith("# EOF\n")
 
 
-async def test_no_name_that_a_person_chose_is_a_label(gateway: Gateway) -> None:
+async def test_no_name_chosen_by_a_person_is_a_label(gateway: Gateway) -> None:
     await gateway.execute(reason="canary-1")
     await gateway.http.request("PROPFIND", "/v1/canary-2")
     text = (await gateway.http.get("/metrics")).text

@@ -58,7 +58,7 @@ async def test_a_stream_that_is_not_read_stalls_and_one_that_is_left_ends() -> N
     assert ended.is_set()
 
 
-async def test_a_change_whose_caller_leaves_goes_on_to_its_end() -> None:
+async def test_a_change_completes_after_its_caller_disconnects() -> None:
     begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def slow(_scope: Scope, _receive: Receive, send: Send) -> None:

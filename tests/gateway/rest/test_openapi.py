@@ -34,10 +34,10 @@ def declared(operation: Operation[Any]) -> set[str]:
 @pytest.mark.anyio
 async def test_the_document_is_served_to_anyone(gateway: Gateway) -> None:
     async with httpx2.AsyncClient(base_url=gateway.base) as anyone:
-        told = await anyone.get("/openapi.json")
-        assert (told.status_code, told.headers["content-type"]) == (200, "application/json")
-        assert told.content == openapi.document()
-        assert (await anyone.get("/v1/openapi.json")).content == told.content
+        served = await anyone.get("/openapi.json")
+        assert (served.status_code, served.headers["content-type"]) == (200, "application/json")
+        assert served.content == openapi.document()
+        assert (await anyone.get("/v1/openapi.json")).content == served.content
         assert (await anyone.head("/openapi.json")).content == b""
         refused = await anyone.post("/openapi.json")
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
@@ -67,12 +67,12 @@ class Asked:
 
 @pytest.mark.req("F-1", "F-2")
 @pytest.mark.anyio
-async def test_every_operation_answers_the_codes_of_its_form_and_no_other(
+async def test_every_operation_returns_the_codes_of_its_form_and_no_other(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What every operation of its form can answer is provoked at each, and each answer is declared."""
-    monkeypatch.setattr(app, "MAX_BODY_BYTES", SMALL_BODY_BYTES)  # Where it really lies another test shows.
-    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
+    """Each response that operations of a form have in common is provoked at each, and each response is declared."""
+    monkeypatch.setattr(app, "MAX_BODY_BYTES", SMALL_BODY_BYTES)  # Another test checks the real location.
+    async with httpx2.AsyncClient(base_url=gateway.base) as anonymous:
         people = {role: gateway.as_role(role) for role in NAMES}
         for operation in OPERATIONS:
             asked = Asked(gateway, operation)
@@ -81,7 +81,7 @@ async def test_every_operation_answers_the_codes_of_its_form_and_no_other(
             await asked.send(headers={"Origin": "https://foreign.example"})
             expected = {"MisdirectedRequest", "Forbidden", "InvalidPayload"}
             if not operation.public:
-                await asked.send(nobody)
+                await asked.send(anonymous)
                 await asked.send(headers={"Accept": "image/tiff"})
                 expected |= {"Unauthorized", "NotAcceptable"}
                 for role in (role for role in NAMES if role not in operation.roles and operation.roles != EVERYBODY):

@@ -28,12 +28,12 @@ def codes(operation: Operation[Any]) -> set[str]:
     (PAIR_RUNNER, "PayloadTooLarge", True), (LIST_LOGIN_ISSUERS, "NotAcceptable", False), (LIST_LOGIN_ISSUERS,
     "RateLimited", True),
 ])
-def test_a_form_brings_its_codes_with_it(operation: Operation[Any], code: str, can: bool) -> None:
+def test_a_form_includes_its_codes(operation: Operation[Any], code: str, can: bool) -> None:
     assert (code in codes(operation)) is can
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=[one.name for one in OPERATIONS])
-def test_each_code_stands_under_its_status_and_an_operations_own_are_there(operation: Operation[Any]) -> None:
+def test_each_code_is_listed_under_its_status_with_the_operations_own(operation: Operation[Any]) -> None:
     found = codes_of(operation)
     assert all(PROBLEMS[code].status == status for status, group in found.items() for code in group)
     assert list(found) == sorted(found)

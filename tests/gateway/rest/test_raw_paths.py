@@ -17,7 +17,7 @@ METHODS = [(path, method, operation) for path, item in RAW_PATHS.items() for met
            if isinstance(operation, dict) and "operationId" in operation]
 
 
-def test_no_path_or_name_is_one_of_the_table() -> None:
+def test_no_raw_path_or_name_is_in_the_table_of_operations() -> None:
     assert {f"/v1{one.path}" for one in OPERATIONS}.isdisjoint(RAW_PATHS)
     names = [operation["operationId"] for _, _, operation in METHODS]
     assert len(set(names)) == len(names)
@@ -35,7 +35,7 @@ def test_each_refusal_is_a_known_code_of_that_status(path: str, method: str, ope
         assert answer["content"]["application/problem+json"]["schema"] == {"$ref": COMPONENTS + "Problem"}
 
 
-def test_a_websocket_says_with_what_and_why_not() -> None:
+def test_a_websocket_declares_its_refusals() -> None:
     sockets = {path: item["x-websocket"] for path, item in RAW_PATHS.items() if "x-websocket" in item}
     assert set(sockets) == {"/v1/stream", "/acp", "/rawp"}
     assert all(set(one["refusals"]) <= set(PROBLEMS) for one in sockets.values())

@@ -43,7 +43,7 @@ class Parts:
             raise self.fails
 
 
-async def test_all_that_it_needs_must_be_there(tmp_path: Path) -> None:
+async def test_all_dependencies_must_be_available(tmp_path: Path) -> None:
     parts = Parts(tmp_path)
     assert (await parts.ready.look()).ok
     parts.up = False
@@ -55,7 +55,7 @@ async def test_all_that_it_needs_must_be_there(tmp_path: Path) -> None:
     assert parts.gauge == [True, False, False]
 
 
-async def test_the_ledger_is_asked_at_most_once_a_second_however_many_ask(tmp_path: Path) -> None:
+async def test_the_ledger_is_probed_at_most_once_a_second(tmp_path: Path) -> None:
     parts = Parts(tmp_path)
     await parts.ready.look()
     await parts.ready.look()
@@ -66,7 +66,7 @@ async def test_the_ledger_is_asked_at_most_once_a_second_however_many_ask(tmp_pa
     assert parts.written == 2
 
 
-async def test_a_ledger_that_stands_still_refuses_and_gathers_no_writes(
+async def test_a_hanging_ledger_is_not_ready_and_collects_no_writes(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "PROBE_TIMEOUT_S", 0.01)
     parts = Parts(tmp_path)
@@ -80,7 +80,9 @@ async def test_a_ledger_that_stands_still_refuses_and_gathers_no_writes(
     assert (await parts.ready.look()).ledger == "writes"
 
 
-async def test_a_full_disk_refuses_before_the_ledger_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported_before_the_ledger_is_probed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readiness, "ROOM_BYTES", 2**62)
     parts = Parts(tmp_path)
 

@@ -54,7 +54,7 @@ async def test_a_page_needs_an_allowed_origin(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("K-2")
-async def test_the_runners_endpoint_stands_behind_the_same_door(gateway: Gateway) -> None:
+async def test_the_runners_endpoint_has_the_same_request_guard(gateway: Gateway) -> None:
     address = f"ws://127.0.0.1:{gateway.port}"
     async with connect(address + "/rawp") as link:
         with pytest.raises(ConnectionClosed):
@@ -69,11 +69,11 @@ async def test_the_runners_endpoint_stands_behind_the_same_door(gateway: Gateway
 @pytest.mark.req("K-1", "F-1")
 @pytest.mark.parametrize("header", [None, "", "Basic abc", "Bearer", "Bearer ilk_unknown", "Bearer other_form",
                                     "Bearer ilk_" + "x" * 400])
-async def test_without_an_accepted_key_nothing_is_told(gateway: Gateway, header: str | None) -> None:
+async def test_without_a_valid_key_every_path_is_401(gateway: Gateway, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header}
-    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
+    async with httpx2.AsyncClient(base_url=gateway.base) as anonymous:
         for path in ("/v1/commands", "/no/such/path"):
-            answer = await nobody.get(path, headers=headers)
+            answer = await anonymous.get(path, headers=headers)
             refused(answer, "Unauthorized")
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
@@ -103,10 +103,10 @@ async def test_roles(gateway: Gateway, role: str, method: str, path: str, allowe
 
 
 @pytest.mark.req("U-1")
-async def test_refused_credentials_and_roles_are_recorded_once_a_second_a_source(gateway: Gateway) -> None:
-    async with gateway.as_role("nobody") as nobody, gateway.as_role("viewer") as viewer:
+async def test_refused_credentials_and_roles_are_audited_once_a_second_per_source(gateway: Gateway) -> None:
+    async with gateway.as_role("nobody") as anonymous, gateway.as_role("viewer") as viewer:
         for _ in range(3):
-            refused(await nobody.get("/v1/commands"), "Unauthorized")
+            refused(await anonymous.get("/v1/commands"), "Unauthorized")
             refused(await viewer.get("/v1/audit"), "Forbidden")
         records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 0, 10)]
         assert [(record["action"], record["who"]["id"]) for record in records] == [
@@ -131,7 +131,7 @@ async def test_unknown_paths_and_methods(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("F-1")
-async def test_what_cannot_be_accepted_is_406(gateway: Gateway) -> None:
+async def test_an_unacceptable_media_type_is_406(gateway: Gateway) -> None:
     refused(await gateway.http.get("/v1/commands", headers={"Accept": "text/html"}), "NotAcceptable")
     refused(await gateway.http.get("/v1/commands", headers={"Accept": "application/json;q=0"}), "NotAcceptable")
     browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -188,14 +188,14 @@ async def test_depth_is_bounded_however_deep(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("F-1")
-async def test_a_misspelt_field_is_met_with_the_nearest(gateway: Gateway) -> None:
+async def test_a_misspelt_field_is_refused_with_the_nearest_name(gateway: Gateway) -> None:
     problem = refused(await gateway.post("/v1/commands", {"type": "execute", "target": {}, "priorty": 1}),
                       "InvalidPayload")
     assert problem["hint"] == "Did you mean `priority`?"
 
 
 @pytest.mark.req("F-1")
-async def test_what_was_not_foreseen_is_told_without_its_inside(gateway: Gateway) -> None:
+async def test_an_unexpected_error_is_reported_without_internals(gateway: Gateway) -> None:
     gateway.desk.failure = RuntimeError("a secret inside")
     answer = await gateway.post("/v1/commands", {"type": "execute", "target": {}})
     refused(answer, "InternalError")
@@ -208,9 +208,9 @@ async def test_what_was_not_foreseen_is_told_without_its_inside(gateway: Gateway
 
 @pytest.mark.req("K-2")
 async def test_health_needs_no_key(gateway: Gateway) -> None:
-    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
+    async with httpx2.AsyncClient(base_url=gateway.base) as anonymous:
         for path in ("/healthz", "/readyz"):
-            assert (await nobody.get(path)).json()["ok"] is True
+            assert (await anonymous.get(path)).json()["ok"] is True
 
 
 @pytest.mark.req("C-0")

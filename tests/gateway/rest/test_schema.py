@@ -15,13 +15,13 @@ schema = lazily("proof.protocol.api_schema")
 
 @pytest.mark.req("F-1", "F-2")
 @pytest.mark.anyio
-async def test_good_and_bad_requests_of_every_operation_are_answered_as_the_document_says(
+async def test_valid_and_invalid_requests_of_every_operation_get_documented_responses(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     await gateway.desk.add_session("s1")
     await gateway.desk.add_approval("apr_1")
     known = {"session_id": "s1", "approval_id": "apr_1", "command_id": await gateway.execute()}
-    # So many refused credentials as that check sends in a second meet the pace of refusals first.
+    # The check sends more refused credentials in a second than their rate limit allows.
     checks = [check for check in schema.CHECKS if check != "ignored_auth"]
     found = await asyncio.to_thread(schema.drive, gateway.base, "ilk_default_owner", known, seed=5, examples=1,
                                     phases="fuzzing", place=tmp_path, checks=checks)

@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from gateway.rest.test_streams import FRAMES, delta, done, end, tell
+from gateway.rest.test_streams import FRAMES, delta, done, end, send_transient
 from interlock.gateway.rest import socket as socket_streams
 from interlock.gateway.rest.socket import MAX_ASKED, MAX_STREAMS, as_json
 from interlock.gateway.rest.streams import KEEP_ALIVE, event
@@ -54,16 +54,16 @@ async def events(there: ClientConnection, count: int, ref: str = "a") -> list[di
 async def test_a_socket_carries_what_server_sent_events_carry(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await gateway.desk.frame(end(1))
-    tell(gateway, delta(0, "Hel"))
-    tell(gateway, delta(3, "lo"))
+    send_transient(gateway, delta(0, "Hel"))
+    send_transient(gateway, delta(3, "lo"))
     async with gateway.sse(FRAMES) as sse, socket(gateway) as there:
         await ask(there, path=FRAMES)
         by_socket = await events(there, 2)
         for one in by_socket:
-            told = await sse.next()
-            assert told is not None
-            assert (one.get("id"), one["event"], one["data"]) == (told[0], told[1], json.loads(told[2]))
-        tell(gateway, delta(5, "!"))
+            expected = await sse.next()
+            assert expected is not None
+            assert (one.get("id"), one["event"], one["data"]) == (expected[0], expected[1], json.loads(expected[2]))
+        send_transient(gateway, delta(5, "!"))
         await gateway.desk.frame(done(2, "Hello!"))
         live = await events(there, 2)
         assert [one["event"] for one in live] == ["delta", "frame"]
@@ -96,7 +96,7 @@ async def test_several_streams_share_a_socket_and_each_ends_by_itself(gateway: G
     ("/v1/commands", None, "NotAcceptable"), ("/v1/events", "nonsense", "InvalidPayload"),
     ("/v1/events?view=raw", None, "InvalidPayload"), (FRAMES + "?view=raw", None, "Forbidden"), ("", None, "NotFound"),
 ])
-async def test_what_cannot_begin_is_a_problem_of_that_stream_alone(
+async def test_a_stream_that_cannot_begin_gets_a_problem_of_its_own(
     gateway: Gateway, path: str, since: str | None, code: str
 ) -> None:
     await gateway.desk.add_session()
@@ -122,7 +122,7 @@ async def test_without_a_key_the_upgrade_is_refused_with_the_problem(gateway: Ga
     "no json", '{"op":"subscribe"}', '{"op":"sing","ref":"a"}', '{"op":"subscribe","ref":""}', b"bytes",
     '"' + "x" * 20_000 + '"',
 ])
-async def test_what_is_no_request_closes_the_socket_with_a_sentence(gateway: Gateway, message: str | bytes) -> None:
+async def test_a_malformed_request_closes_the_socket_with_a_sentence(gateway: Gateway, message: str | bytes) -> None:
     async with socket(gateway) as there:
         await there.send(message)
         with pytest.raises(ConnectionClosed) as closed:
@@ -133,7 +133,7 @@ async def test_what_is_no_request_closes_the_socket_with_a_sentence(gateway: Gat
 
 
 @pytest.mark.req("S-4")
-async def test_a_socket_follows_so_many_streams_and_no_more(gateway: Gateway) -> None:
+async def test_the_streams_of_a_socket_are_bounded(gateway: Gateway) -> None:
     async with socket(gateway) as there:
         for number in range(MAX_STREAMS + 1):
             await ask(there, ref=f"r{number}", path="/v1/events")
@@ -164,14 +164,14 @@ async def test_requests_of_a_reader_that_takes_nothing_are_not_gathered() -> Non
 
 
 @pytest.mark.req("S-4")
-async def test_a_reader_that_takes_nothing_is_closed_and_told_to_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_reads_nothing_is_closed_with_a_resume_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_streams, "SEND_STALL_S", 0)
     sent: list[Any] = []
-    said = iter([{"type": "websocket.connect"},
-                 {"type": "websocket.receive", "text": '{"op":"subscribe","ref":"a","path":"/v1/events"}'}])
+    incoming = iter([{"type": "websocket.connect"},
+                     {"type": "websocket.receive", "text": '{"op":"subscribe","ref":"a","path":"/v1/events"}'}])
 
     async def receive() -> Any:
-        return next(said, None) or await asyncio.Event().wait()
+        return next(incoming, None) or await asyncio.Event().wait()
 
     async def send(message: Any) -> None:
         if message["type"] == "websocket.send":
@@ -190,7 +190,7 @@ async def test_a_reader_that_takes_nothing_is_closed_and_told_to_resume(monkeypa
 @pytest.mark.req("S-1")
 @pytest.mark.req("S-2", "J-4")
 async def test_a_quiet_stream_sends_a_message_without_events_at_each_heartbeat() -> None:
-    """A page sees no pings of its socket: it takes one that brings nothing for lost."""
+    """A page cannot see its socket's pings: it treats a silent socket as lost."""
     async with running(0.01) as gateway, socket(gateway) as there:
         await ask(there, ref="feed", path="/v1/events")
         for _ in range(3):
@@ -209,7 +209,7 @@ def test_an_event_is_written_as_json_with_its_data_as_they_are() -> None:
 
 
 @pytest.mark.req("S-2", "S-6")
-async def test_a_gateway_that_stops_says_so_on_every_stream_and_logs_no_failure(
+async def test_a_stopping_gateway_ends_every_stream_with_a_reason_and_logs_no_failure(
     gateway: Gateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with socket(gateway) as one, socket(gateway) as other:

@@ -22,9 +22,9 @@ async def read_until_it_fails(record: FileRecord, objects: MemoryObjects, read: 
 
 async def kept(objects: MemoryObjects, *chunks: bytes, content: bytes | None = None) -> FileRecord:
     stored = [await objects.put([chunk]) for chunk in chunks]
-    said = b"".join(chunks) if content is None else content
-    return FileRecord(session_id="s", transfer_id="t1", name="a.bin", media_type="", size=len(said),
-                      sha256=hashlib.sha256(said).hexdigest(), purpose="", created_ms=0,
+    expected = b"".join(chunks) if content is None else content
+    return FileRecord(session_id="s", transfer_id="t1", name="a.bin", media_type="", size=len(expected),
+                      sha256=hashlib.sha256(expected).hexdigest(), purpose="", created_ms=0,
                       objects=[one.sha256 for one in stored])
 
 
@@ -37,7 +37,7 @@ async def test_chunks_come_in_their_order(chunks: tuple[bytes, ...]) -> None:
     assert b"".join([piece async for piece in whole(record, objects)]) == b"".join(chunks)
 
 
-async def test_chunks_that_are_there_but_are_not_the_file_are_damage() -> None:
+async def test_chunks_that_do_not_match_the_file_are_damage() -> None:
     objects = MemoryObjects()
     record = await kept(objects, b"one", b"two", content=b"twoone")
     read: list[bytes] = []
@@ -46,7 +46,7 @@ async def test_chunks_that_are_there_but_are_not_the_file_are_damage() -> None:
     assert read == [b"one", b"two"], "a reader that streams is told before the end that it is not the file"
 
 
-async def test_a_missing_chunk_ends_the_file_where_it_would_begin() -> None:
+async def test_a_missing_chunk_ends_the_file_at_its_start() -> None:
     objects, elsewhere = MemoryObjects(), MemoryObjects()
     first = await objects.put([b"one"])
     other = await elsewhere.put([b"two"])

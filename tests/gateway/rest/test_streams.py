@@ -33,7 +33,7 @@ def end(seq: int) -> Frame:
                  payload=TurnEnd(turn_id="t", stop_reason="end_turn"))
 
 
-def tell(gateway: Gateway, frame: Frame) -> None:
+def send_transient(gateway: Gateway, frame: Frame) -> None:
     gateway.desk.viewers.transient(session_stream("s1"), encode(frame), frame)
 
 
@@ -41,8 +41,8 @@ def tell(gateway: Gateway, frame: Frame) -> None:
 async def test_frames_by_sse_tail_then_text_so_far_then_live(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await gateway.desk.frame(end(1))
-    tell(gateway, delta(0, "Hel"))
-    tell(gateway, delta(3, "lo"))
+    send_transient(gateway, delta(0, "Hel"))
+    send_transient(gateway, delta(3, "lo"))
     async with gateway.sse(FRAMES) as sse:
         first, merged = await sse.next(), await sse.next()
         assert first is not None
@@ -51,7 +51,7 @@ async def test_frames_by_sse_tail_then_text_so_far_then_live(gateway: Gateway) -
         assert first[2] == '{"n":1,"kind":"C","frame":' + encode(end(1)).decode() + "}"
         assert merged[:2] == (None, "delta")
         assert json.loads(merged[2])["frame"]["payload"]["text"] == "Hello"
-        tell(gateway, delta(5, "!"))
+        send_transient(gateway, delta(5, "!"))
         live = await sse.next()
         assert live is not None
         assert json.loads(live[2])["frame"]["payload"] == {"turn_id": "t", "block_id": "b", "offset": 5, "text": "!"}
@@ -66,7 +66,7 @@ async def test_frames_by_poll_with_the_text_so_far_at_the_end(gateway: Gateway) 
     await gateway.desk.add_session()
     for number in range(3):
         await gateway.desk.frame(end(number + 1))
-    tell(gateway, delta(0, "Hello"))
+    send_transient(gateway, delta(0, "Hello"))
     page = (await gateway.http.get(FRAMES, params={"limit": "2"})).json()
     assert [event.get("n") for event in page["events"]] == [1, 2]
     assert page["has_more"] is True
@@ -76,7 +76,7 @@ async def test_frames_by_poll_with_the_text_so_far_at_the_end(gateway: Gateway) 
     waiting = asyncio.ensure_future(gateway.http.get(FRAMES, params={"since": page["next_cursor"], "wait": "20"}))
     while not gateway.desk.viewers.count():
         await asyncio.sleep(0)
-    tell(gateway, delta(5, "!"))
+    send_transient(gateway, delta(5, "!"))
     await gateway.desk.frame(done(4, "Hello!"))
     events = (await waiting).json()["events"]
     assert [event.get("n") for event in events] == [4]
@@ -87,11 +87,11 @@ def numbers(page: dict[str, Any]) -> list[int | None]:
 
 
 @pytest.mark.req("S-1", "J-3")
-async def test_frames_are_read_backwards_page_by_page_from_where_a_page_begins(gateway: Gateway) -> None:
+async def test_frames_are_read_backwards_page_by_page_from_a_pages_start(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     for number in range(7):
         await gateway.desk.frame(end(number + 1))
-    tell(gateway, delta(0, "Hello"))
+    send_transient(gateway, delta(0, "Hello"))
     newest = (await gateway.http.get(FRAMES, params={"last": "2"})).json()
     assert numbers(newest) == [6, 7, None]
     page = newest
@@ -108,7 +108,7 @@ async def test_frames_are_read_backwards_page_by_page_from_where_a_page_begins(g
 
 
 @pytest.mark.req("S-1", "F-1")
-async def test_what_no_page_before_a_cursor_can_be_is_refused_with_its_parameter(gateway: Gateway) -> None:
+async def test_an_impossible_page_before_a_cursor_is_refused_with_its_parameter(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await gateway.desk.frame(end(1))
     cursor = (await gateway.http.get(FRAMES)).json()["next_cursor"]
@@ -122,7 +122,7 @@ async def test_what_no_page_before_a_cursor_can_be_is_refused_with_its_parameter
 
 
 @pytest.mark.req("S-1", "S-2")
-async def test_reading_backwards_ends_where_nothing_older_is_kept(gateway: Gateway) -> None:
+async def test_reading_backwards_ends_at_the_oldest_kept_frame(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     for number in range(6):
         await gateway.desk.frame(end(number + 1))
@@ -141,7 +141,7 @@ async def test_reading_backwards_ends_where_nothing_older_is_kept(gateway: Gatew
 
 
 @pytest.mark.req("S-6", "Q-1")
-async def test_a_page_before_a_cursor_is_as_silent_as_the_stream(gateway: Gateway) -> None:
+async def test_a_page_before_a_cursor_omits_silent_turns_like_the_stream(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await gateway.desk.frame(done(1, "NO_REPLY"))
     await gateway.desk.frame(end(2))
@@ -154,13 +154,13 @@ async def test_a_page_before_a_cursor_is_as_silent_as_the_stream(gateway: Gatewa
 
 
 @pytest.mark.req("S-6", "Q-1", "Q-2")
-async def test_the_delivered_view_is_silent_and_the_raw_one_is_whole(gateway: Gateway) -> None:
+async def test_the_delivered_view_omits_silent_turns_and_the_raw_view_is_complete(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     async with gateway.sse(FRAMES) as shown, gateway.sse(FRAMES + "?view=raw") as raw:
         while gateway.desk.viewers.count() < 2:
             await asyncio.sleep(0)
-        tell(gateway, delta(0, "NO_"))
-        tell(gateway, delta(3, "REPLY"))
+        send_transient(gateway, delta(0, "NO_"))
+        send_transient(gateway, delta(3, "REPLY"))
         await gateway.desk.frame(done(1, "NO_REPLY"))
         await gateway.desk.frame(end(2))
         texts = [json.loads(event[2])["frame"]["payload"].get("text") for _ in range(4)
@@ -177,7 +177,7 @@ async def test_the_delivered_view_is_silent_and_the_raw_one_is_whole(gateway: Ga
 
 
 @pytest.mark.req("F-1", "S-2")
-async def test_a_cursor_behind_what_is_kept_is_410_and_names_the_snapshot(gateway: Gateway) -> None:
+async def test_a_cursor_before_the_oldest_kept_event_is_410_and_names_the_snapshot(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     for number in range(4):
         await gateway.desk.frame(end(number + 1))
@@ -195,7 +195,7 @@ async def test_a_cursor_behind_what_is_kept_is_410_and_names_the_snapshot(gatewa
 
 
 @pytest.mark.req("S-1")
-async def test_the_feed_by_poll_and_sse(gateway: Gateway) -> None:
+async def test_the_feed_is_read_by_poll_and_sse(gateway: Gateway) -> None:
     await gateway.desk.feed(b'{"event":"command","id":"cmd_1"}')
     page = (await gateway.http.get("/v1/events")).json()
     assert page["events"] == [{"event": "command", "id": "cmd_1"}]
@@ -246,7 +246,7 @@ async def test_approvals_are_listed_shown_and_voted_on(gateway: Gateway) -> None
 
 
 @pytest.mark.req("N-3", "L-6")
-async def test_status_and_nodes(gateway: Gateway) -> None:
+async def test_status_and_nodes_are_shown(gateway: Gateway) -> None:
     await gateway.execute()
     status = (await gateway.http.get("/v1/status")).json()
     assert (status["gateway_id"], status["state_dir"], status["store_path"]) == ("gw_1", "/state", "/state/ledger")
@@ -255,7 +255,7 @@ async def test_status_and_nodes(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("S-4")
-async def test_a_viewer_that_leaves_is_forgotten(gateway: Gateway) -> None:
+async def test_a_disconnected_viewer_is_removed(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     async with httpx2.AsyncClient(base_url=gateway.base, headers=gateway.http.headers) as passer:
         headers = {"Accept": "text/event-stream"}
@@ -268,7 +268,7 @@ async def test_a_viewer_that_leaves_is_forgotten(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("S-4")
-async def test_a_viewer_that_does_not_read_slows_nobody_and_misses_nothing(gateway: Gateway) -> None:
+async def test_a_slow_viewer_delays_no_other_and_misses_nothing(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
     lines = ["GET /v1/sessions/s1/frames?view=raw HTTP/1.1", f"Host: 127.0.0.1:{gateway.port}",
@@ -294,7 +294,7 @@ async def test_a_viewer_that_does_not_read_slows_nobody_and_misses_nothing(gatew
 
 
 @pytest.mark.req("Q-1", "S-2")
-async def test_a_reader_that_returns_in_mid_reply_is_told_no_more_than_one_that_stayed(gateway: Gateway) -> None:
+async def test_a_reader_that_returns_in_mid_reply_gets_no_suppressed_text(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await gateway.desk.frame(done(1, "NO_REPLY and a very long text", "a"))
     cursor = (await gateway.http.get(FRAMES)).json()["next_cursor"]
@@ -311,13 +311,13 @@ async def test_a_reader_that_returns_in_mid_reply_is_told_no_more_than_one_that_
                                            ("viewer", False), ("approver", False)])
 async def test_the_raw_view_is_for_operators_auditors_and_admins(gateway: Gateway, role: str, may: bool) -> None:
     await gateway.desk.add_session()
-    async with gateway.as_role(role) as asking:
-        assert (await asking.get(FRAMES, params={"view": "raw"})).status_code == (200 if may else 403)
-        assert (await asking.get(FRAMES)).status_code == 200
+    async with gateway.as_role(role) as client:
+        assert (await client.get(FRAMES, params={"view": "raw"})).status_code == (200 if may else 403)
+        assert (await client.get(FRAMES)).status_code == 200
 
 
 @pytest.mark.req("S-1", "J-4")
-async def test_a_stream_is_read_from_so_many_events_before_its_end(gateway: Gateway) -> None:
+async def test_a_stream_is_read_from_a_number_of_events_before_its_end(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     for seq in range(1, 8):
         await gateway.desk.frame(end(seq))

@@ -46,12 +46,14 @@ def end(n: int) -> Durable:
 
 
 blocks = st.sampled_from("abc")
-said = st.one_of(st.none(), st.tuples(blocks, st.sampled_from(TEXTS), st.one_of(st.none(), blocks)))
+blocks_or_end = st.one_of(st.none(), st.tuples(blocks, st.sampled_from(TEXTS), st.one_of(st.none(), blocks)))
 
 
 @pytest.mark.req("S-6", "Q-1")
-@given(st.lists(st.lists(said, min_size=1, max_size=4), max_size=6))
-def test_in_runs_or_one_by_one_a_viewer_reads_the_same(turns: list[list[tuple[str, str, str | None] | None]]) -> None:
+@given(st.lists(st.lists(blocks_or_end, min_size=1, max_size=4), max_size=6))
+def test_a_viewer_reads_the_same_events_in_runs_or_one_by_one(
+    turns: list[list[tuple[str, str, str | None] | None]]
+) -> None:
     shared = [frames_rendering(STREAM, deliver("delivered", STREAM)) for _ in range(2)]
     single = frames_rendering(STREAM, deliver("delivered", STREAM))
     n = 0
@@ -93,7 +95,7 @@ def framed(kind: str, payload: Payload, *, silent: bool, n: int = 0) -> Item:
 
 @pytest.mark.req("S-6", "Z-5")
 @pytest.mark.parametrize("silent", [True, False])
-def test_what_an_agent_does_in_a_silent_turn_is_left_out_of_the_delivered_view(silent: bool) -> None:
+def test_a_silent_turn_is_omitted_from_the_delivered_view(silent: bool) -> None:
     items = [framed(*one, silent=silent) for one in TRANSIENT]
     items += [framed(*one, silent=silent, n=at) for at, one in enumerate(DURABLE, 1)]
     live = b"".join(frames_rendering(STREAM, deliver("delivered", STREAM))(SharedItems(items)))
@@ -109,8 +111,8 @@ def test_what_an_agent_does_in_a_silent_turn_is_left_out_of_the_delivered_view(s
 
 @pytest.mark.req("S-6", "Z-5")
 @pytest.mark.parametrize("origin", ["flush", "user"])
-def test_the_prompt_of_a_memory_flush_is_left_out_of_the_delivered_view(origin: Literal["flush", "user"]) -> None:
-    """The prompt carries no metadata of its own: its payload says that its turn is silent."""
+def test_the_prompt_of_a_memory_flush_is_omitted_from_the_delivered_view(origin: Literal["flush", "user"]) -> None:
+    """The prompt carries no metadata of its own: its payload marks its turn as silent."""
     texts = PromptRequest(prompt_id="p", input_type="text", origin=origin, text=SECRET, system_append=SECRET,
                           context={"entries": [SECRET]}, command_id="cmd_1", silent=origin == "flush")
     blocks = msgspec.structs.replace(texts, input_type="blocks", text=None, content=[{"type": "text", "text": SECRET}])

@@ -28,8 +28,8 @@ CHUNKS = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\
 MUCH = (MAX_HEAD_BYTES + 4 * READ_BYTES) // len(PIECE)
 
 
-async def told(port: int, *pieces: bytes) -> bytes:
-    """Send until the gateway closes; what it said."""
+async def exchange(port: int, *pieces: bytes) -> bytes:
+    """Send until the gateway closes; its response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         for piece in pieces:
@@ -47,12 +47,12 @@ async def told(port: int, *pieces: bytes) -> bytes:
     b"\x16\x03\x01garbage\r\n\r\n", b"FOO / HTTP/1.1\r\n\r\n", START + b"Content-Length: -5\r\n\r\n",
     CHUNKS[:-3] + b"zz\r\n", HEAD + b"abcd" + b"no request\r\n\r\n",
 ])
-async def test_what_is_no_request_is_refused_as_everything_is(raw: bytes) -> None:
+async def test_a_malformed_request_is_refused_with_a_problem_document(raw: bytes) -> None:
     async with listening(PATIENT) as port:
-        said = await told(port, raw)
-        assert said.count(b"HTTP/1.1 400 Bad Request") == 1
-        assert b"content-type: application/problem+json" in said
-        assert b'"code":"InvalidPayload"' in said
+        response = await exchange(port, raw)
+        assert response.count(b"HTTP/1.1 400 Bad Request") == 1
+        assert b"content-type: application/problem+json" in response
+        assert b'"code":"InvalidPayload"' in response
 
 
 @pytest.mark.req("F-1", "K-3")
@@ -63,25 +63,25 @@ async def test_what_is_no_request_is_refused_as_everything_is(raw: bytes) -> Non
     [CHUNKS, b"X: ", *[PIECE] * MUCH],
     [CHUNKS, *(b"X%d: " % number + PIECE + b"\r\n" for number in range(4))],
 ], ids=["one header", "many headers", "target", "one header behind the body", "many behind the body"])
-async def test_a_head_without_end_is_not_gathered(pieces: list[bytes]) -> None:
+async def test_an_endless_head_is_not_buffered(pieces: list[bytes]) -> None:
     async with listening(PATIENT) as port:
-        said = await told(port, *pieces)
-        assert said == b"reset" or b"longer than 65536 bytes" in said
+        response = await exchange(port, *pieces)
+        assert response == b"reset" or b"longer than 65536 bytes" in response
 
 
 @pytest.mark.req("F-1")
-async def test_a_large_body_and_a_head_just_within_the_bound_are_taken() -> None:
+async def test_a_large_body_and_a_head_within_the_bound_are_accepted() -> None:
     async with listening(PATIENT) as port:
         body = PIECE * MUCH
         head = (b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: " + b"a" * (MAX_HEAD_BYTES - 200)
                 + b"\r\nContent-Length: %d\r\n\r\n" % len(body))
-        said = await told(port, head, body)
-        assert said.startswith(b"HTTP/1.1 200 OK\r\n")
-        assert b"content-length: %d" % len(body) in said
+        response = await exchange(port, head, body)
+        assert response.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"content-length: %d" % len(body) in response
 
 
 @pytest.mark.req("S-4")
-def test_a_connection_that_is_over_already_is_bounded_and_ended_without_an_error() -> None:
+def test_a_closed_connection_is_bounded_and_aborted_without_an_error() -> None:
     async def close_first() -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
@@ -93,7 +93,7 @@ def test_a_connection_that_is_over_already_is_bounded_and_ended_without_an_error
             ways["bound"]()
             ways["abort"]()
 
-    loop = uvloop.new_event_loop()  # What the gateway runs on: its sockets fail in another way than asyncio's.
+    loop = uvloop.new_event_loop()  # The gateway's loop: its sockets fail differently from asyncio's.
     try:
         loop.run_until_complete(close_first())
     finally:

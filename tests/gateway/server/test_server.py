@@ -23,7 +23,7 @@ def test_a_public_address_is_refused_in_one_sentence(host: str) -> None:
         listen(host, 0)
 
 
-def test_an_address_that_is_taken_or_none_is_one_sentence() -> None:
+def test_an_address_in_use_or_invalid_is_refused_in_one_sentence() -> None:
     taken = listen("127.0.0.1", 0)
     try:
         with pytest.raises(BindRefused, match=r"gateway\.port"):
@@ -34,7 +34,7 @@ def test_an_address_that_is_taken_or_none_is_one_sentence() -> None:
         listen("no such host name", 0)
 
 
-async def test_it_says_its_port_and_stops_while_a_stream_is_open() -> None:
+async def test_it_reports_its_port_and_stops_while_a_stream_is_open() -> None:
     ended, opened, stopping = asyncio.Event(), asyncio.Event(), asyncio.Event()
     ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -60,7 +60,7 @@ async def test_it_says_its_port_and_stops_while_a_stream_is_open() -> None:
 
 
 @pytest.mark.req("S-4")
-async def test_the_connection_of_a_reader_that_takes_nothing_is_ended_with_what_waits_for_it() -> None:
+async def test_a_stalled_readers_connection_is_closed_with_its_pending_data() -> None:
     ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     stopping, let_go = asyncio.Event(), asyncio.Event()
     written = 0

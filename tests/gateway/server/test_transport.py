@@ -35,7 +35,7 @@ def test_only_tls_or_a_known_proxy_opens_a_public_address(section: GatewaySectio
     assert may_be_public(section) is public
 
 
-def test_a_public_address_is_bound_where_it_may_be() -> None:
+def test_a_public_address_is_bound_if_it_is_protected() -> None:
     listener = listen("0.0.0.0", 0, public=True)
     assert port_of(listener)
     listener.close()
@@ -51,22 +51,22 @@ def test_a_public_address_is_bound_where_it_may_be() -> None:
         ("203.0.113.1", "198.51.100.9", "203.0.113.1"), (None, "", ""),
     ],
 )
-def test_a_source_is_what_trusted_proxies_vouch_for(client: str | None, forwarded: str, source: str) -> None:
+def test_a_source_address_is_that_reported_by_trusted_proxies(client: str | None, forwarded: str, source: str) -> None:
     assert Peers(BEHIND).source(scope(client, forwarded)) == source
 
 
 @pytest.mark.parametrize("client", ["192.0.2.16", "198.51.100.9", "::ffff:198.51.100.9"])
-def test_a_stranger_in_clear_is_refused(client: str) -> None:
+def test_an_unencrypted_request_from_a_stranger_is_refused(client: str) -> None:
     with pytest.raises(Problem, match="by its proxy only"):
         Peers(BEHIND).source(scope(client))
 
 
-def test_with_tls_everybody_may_come_and_nobody_vouches() -> None:
+def test_with_tls_any_client_is_accepted_and_no_proxy_is_trusted() -> None:
     peers = Peers(GatewaySection(tls_cert="c", tls_key="k"))
     assert peers.source(scope("198.51.100.9", "1.2.3.4")) == "198.51.100.9"
 
 
-def test_a_certificate_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unusable_certificate_is_refused_in_one_sentence(tmp_path: Path) -> None:
     made, other = certificates(tmp_path / "a", "localhost"), certificates(tmp_path / "b", "localhost")
     for cert, key in ((tmp_path / "none.pem", made.key), (made.cert, other.key), (made.key, made.key)):
         with pytest.raises(BindRefused) as caught:
@@ -84,6 +84,6 @@ def test_a_certificate_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> No
     [('tls_cert = "a.pem"', "needs its key"), ('tls_key = "a.pem"', "needs its key"),
      ('trusted_proxies = ["proxy.example"]', "neither an address nor a network")],
 )
-def test_a_half_said_transport_is_a_mistake_of_the_config(text: str, sentence: str) -> None:
+def test_an_incomplete_transport_is_a_config_error(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         parse(f"[gateway]\n{text}\n", "f")

@@ -55,12 +55,12 @@ async def test_an_operator_sees_the_gateways_and_both_servers(town: Street) -> N
 
 @pytest.mark.req("K-1")
 @pytest.mark.parametrize(("tenant_id", "role"), [("other", "owner"), ("other", "operator"), ("default", "viewer")])
-async def test_other_tenants_and_viewers_see_nothing_of_the_machines(town: Street, tenant_id: str, role: str) -> None:
+async def test_other_tenants_and_viewers_cannot_see_the_machines(town: Street, tenant_id: str, role: str) -> None:
     answer = await seen_by(town, tenant_id, role)
     assert (answer.status, answer.body["cluster"]) == (200, None)
 
 
-async def test_a_bus_that_is_away_is_one_sentence_in_status_and_shown_to_probes(town: Street) -> None:
+async def test_an_unavailable_bus_is_one_sentence_in_status_and_shown_to_probes(town: Street) -> None:
     a, _ = town.members
     assert (await a.ask("GET", "/readyz")).body["bus"] == "reachable"
     a.bus.cut_off()
@@ -71,7 +71,7 @@ async def test_a_bus_that_is_away_is_one_sentence_in_status_and_shown_to_probes(
     assert (ready.status, ready.body["bus"]) == (200, "away"), "its own sessions go on"
 
 
-async def test_figures_say_which_server_is_away(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_name_the_unavailable_server(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     a, _ = town.members
     metrics = a.front.metrics
     assert a.front.cluster is not None
@@ -129,7 +129,7 @@ async def test_a_former_primary_that_takes_writes_is_one_sentence_in_status(
 
 
 @pytest.mark.req("M-1")
-async def test_a_request_that_needs_the_bus_is_answered_soon_while_that_is_away(
+async def test_a_request_that_needs_an_unavailable_bus_fails_soon(
         town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarder, "BUS_GIVE_UP_S", 0.05)  # The other bound, 20 s, stays: this test would wait for it.
     a, b = town.members
@@ -148,7 +148,7 @@ async def test_a_request_that_needs_the_bus_is_answered_soon_while_that_is_away(
 
 @pytest.mark.req("N-3")
 @pytest.mark.parametrize("waits", ["commands", "key"])
-async def test_a_status_is_answered_in_time_while_the_ledger_does_not(
+async def test_a_status_is_answered_in_time_while_the_ledger_hangs(
         town: Street, monkeypatch: pytest.MonkeyPatch, waits: str) -> None:
     monkeypatch.setattr(status, "IN_TIME_S", 0.05)
     a, _ = town.members
@@ -165,7 +165,7 @@ async def test_a_status_is_answered_in_time_while_the_ledger_does_not(
 
 
 @pytest.mark.req("N-3")
-async def test_a_status_names_a_ledger_that_refuses(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_status_names_a_refusing_ledger(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuses(*_args: object) -> None:
         raise LedgerError("It is gone.")
 

@@ -34,15 +34,15 @@ class Traced(Table):
         self.engine.lanes.watchers.append(self.tracing.watch)
 
     async def calls(self, session_id: str, command: str) -> None:
-        """The agent tells of a tool call for which it asks no one."""
-        await self.say(session_id, "tool.invoke.request", p.ToolRequest(
+        """The agent reports a tool call without a permission request."""
+        await self.send(session_id, "tool.invoke.request", p.ToolRequest(
             invocation_id="i1", turn_id="t1", tool_name="shell", input=msgspec.Raw(msgspec.json.encode(command))))
 
     def spans(self) -> dict[str, ReadableSpan]:
         return {span.name: span for span in self.exporter.get_finished_spans()}
 
 
-async def test_a_command_holds_its_turn_and_the_turn_its_tool_calls() -> None:
+async def test_a_commands_span_contains_its_turn_and_tool_calls() -> None:
     table = Traced()
     command = await table.execute("a secret prompt")
     session_id = command.target.session_id
@@ -68,11 +68,11 @@ async def test_a_command_holds_its_turn_and_the_turn_its_tool_calls() -> None:
     assert (root.start_time, tool.start_time, tool.end_time) == (
         began * 1_000_000, (began + 1_000) * 1_000_000, (began + 1_500) * 1_000_000)
     assert all(span.status.is_ok for span in spans.values())
-    told = "".join(span.to_json() for span in spans.values())
-    assert not any(text in told for text in ("secret prompt", "shadow", "much text"))
+    request = "".join(span.to_json() for span in spans.values())
+    assert not any(text in request for text in ("secret prompt", "shadow", "much text"))
 
 
-async def test_what_fails_says_so_and_what_is_open_ends_with_the_gateway() -> None:
+async def test_failed_spans_are_marked_and_open_ones_end_with_the_gateway() -> None:
     table = Traced()
     command = await table.execute()
     session_id = command.target.session_id
@@ -86,7 +86,7 @@ async def test_what_fails_says_so_and_what_is_open_ends_with_the_gateway() -> No
             if span.attributes and span.attributes.get("interlock.cut_short")} == {"command execute", "turn"}
 
 
-def test_without_an_endpoint_nothing_is_set_up() -> None:
+def test_without_an_endpoint_no_tracing_is_set_up() -> None:
     assert sender_of({}, "1") is None
     assert sender_of({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}, "1") is None
 
@@ -109,16 +109,16 @@ class _Receiving(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         assert (self.path, self.headers["Content-Type"]) == ("/v1/traces", "application/x-protobuf")
-        told = ExportTraceServiceRequest()
-        told.ParseFromString(self.rfile.read(int(self.headers["Content-Length"])))
-        for of_resource in told.resource_spans:
+        request = ExportTraceServiceRequest()
+        request.ParseFromString(self.rfile.read(int(self.headers["Content-Length"])))
+        for of_resource in request.resource_spans:
             about = {one.key: one.value.string_value for one in of_resource.resource.attributes}
             self.server.spans += [(about, span) for scope in of_resource.scope_spans for span in scope.spans]
         self.send_response(200)
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -149,11 +149,11 @@ async def test_a_receiver_has_every_span_with_its_parent_once_the_gateway_has_st
     root, turn, tool = (spans[name] for name in ("command execute", "turn", "tool call"))
     assert (root.parent_span_id, turn.parent_span_id, tool.parent_span_id) == (b"", root.span_id, turn.span_id)
     assert len({span.trace_id for span in spans.values()}) == 1
-    told = {one.key: one.value.string_value for one in root.attributes}
-    assert (told["interlock.command_id"], told["interlock.tenant_id"]) == (command.id, "default")
+    request = {one.key: one.value.string_value for one in root.attributes}
+    assert (request["interlock.command_id"], request["interlock.tenant_id"]) == (command.id, "default")
 
 
-def test_a_receiver_that_is_not_there_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_receiver_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("interlock.gateway.telemetry.spans.FLUSH_TIMEOUT_MS", 100)
     sender = sender_of(os.environ, "1")

@@ -100,9 +100,9 @@ async def test_a_rule_on_cost_matches_once_the_session_has_cost_more() -> None:
         answers.append(table.wire.types()[-1])
         await table.resolved(session_id, "denied", f"i{number}")
         await table.result(session_id, status="denied", invocation=f"i{number}")
-        await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason="end_turn"))
-        await table.say(session_id, "session.usage",
-                        msgspec.structs.replace(USAGE, cost_usage=p.Quota(limit=-1, used=0.75, unit="USD")))
+        await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id=turn_id, stop_reason="end_turn"))
+        await table.send(session_id, "session.usage",
+                         msgspec.structs.replace(USAGE, cost_usage=p.Quota(limit=-1, used=0.75, unit="USD")))
     assert answers == ["x-interlock.interaction.held", "control.interaction.response"]
 
 
@@ -192,9 +192,9 @@ async def test_an_interaction_id_that_is_open_cannot_be_asked_again_about_someth
     table = Table()
     _, session_id = await running(table)
     await table.asked(session_id, "ls")
-    await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+    await table.send(session_id, "tool.invoke.request", p.ToolRequest(
         invocation_id="i2", turn_id="t1", tool_name="shell", input=msgspec.Raw(b'{"command":"rm -rf /"}')))
-    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+    await table.send(session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="x-i1", interaction_type="PERMISSION", title="ls",
         context=p.InteractionContext(tool_name="shell", invocation_id="i2")))
     assert table.wire.types()[-2:] == ["session.error", "control.interaction.response"]

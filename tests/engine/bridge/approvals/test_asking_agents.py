@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 async def ask(table: Table, session_id: str, text: str = "which branch?") -> Approval:
     """The agent asks its user something in mid-turn."""
-    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+    await table.send(session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="q1", interaction_type="QUESTION", title=text,
         context=p.InteractionContext(tool_name="AskUserQuestion", input=msgspec.Raw(b'{"question":"which"}'))))
     return (await table.ledger.approvals("default", "pending", None, 10))[0].approval
@@ -34,7 +34,7 @@ async def at_work(table: Table) -> Any:
 
 
 async def able(table: Table, session_id: str, **features: Any) -> None:
-    await table.say(session_id, "session.capabilities", p.Capabilities(
+    await table.send(session_id, "session.capabilities", p.Capabilities(
         dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": "asks", **features}),
         agent_session="own-name")
 
@@ -64,7 +64,7 @@ async def test_a_question_is_answered_and_never_voted_on() -> None:
     assert (told.decision, told.answer, told.by) == ("allow", "main", "user:owner")
     with pytest.raises(Problem, match=r"already answered by user:owner at \S+; this answer was not taken"):
         await table.engine.answer(OWNER, question.id, "other", remember)
-    await table.say(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(
+    await table.send(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(
         interaction_id="q1", outcome="allowed", decided_at=""))
     record = await table.ledger.approval(question.id, "default")
     assert record is not None
@@ -119,7 +119,7 @@ async def test_a_compaction_is_asked_for_and_holds_the_next_prompt_back() -> Non
         await table.engine.sessions.compact(OWNER, session_id, None, remember)
     command = await table.execute("next", target=Target(session_id=session_id))
     assert await table.state(command.id) == "queued"
-    await table.say(session_id, "session.compacted", p.Compacted(
+    await table.send(session_id, "session.compacted", p.Compacted(
         summary="s", previous_token_count=9, current_token_count=1, preserved_elements={}, trigger="requested"),
         in_reply_to=asked.message_id)
     assert await table.state(command.id) == "dispatched"
@@ -133,10 +133,10 @@ async def test_a_compaction_that_fails_lets_the_session_go_on(how: str) -> None:
     session_id = await rested(table, context_compaction=True)
     asked = await table.engine.sessions.compact(OWNER, session_id, None, remember)
     if how == "refused":
-        await table.say(session_id, "session.error", p.SessionError(
+        await table.send(session_id, "session.error", p.SessionError(
             error_code="COMPACTION_FAILED", message="too short", fatal=False), in_reply_to=asked.message_id)
     else:
-        await table.say(session_id, "session.closed", p.SessionClosed(reason="gone"))
+        await table.send(session_id, "session.closed", p.SessionClosed(reason="gone"))
     command = await table.execute("next", target=Target(session_id=session_id))
     assert await table.state(command.id) == "dispatched"
 
@@ -158,7 +158,7 @@ async def test_what_cannot_be_compacted_is_said_before_anything_is_sent() -> Non
 async def test_a_closed_session_is_opened_again_with_all_that_it_had() -> None:
     table = Table()
     session_id = await rested(table, context_compaction=True)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     await table.engine.sessions.compact(OWNER, session_id, None, remember)
     opening = table.wire.last("control.session.open")
     assert opening.payload.resume is True
@@ -187,7 +187,7 @@ async def test_a_setting_that_the_agent_refuses_fails_the_command_by_name() -> N
     session_id = command.target.session_id
     await table.opened(session_id)
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code="UNSUPPORTED_CAPABILITY", message="This agent does not offer plan_mode.", fatal=False),
         in_reply_to=prompt.message_id)
     record = await table.ledger.command(command.id, "default")

@@ -91,7 +91,7 @@ async def test_a_tool_that_ran_unasked_makes_it_the_whole_command() -> None:
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.started(session_id)
-    await table.say(session_id, "agent.error", p.AgentError(
+    await table.send(session_id, "agent.error", p.AgentError(
         error_code="RAN_UNASKED", message="It ran a tool without a question.", severity="warning"))
     assert await held(table, session_id) == "command (it used a tool without a yes)"
 

@@ -42,7 +42,7 @@ async def held(subject: dict[str, Any], policy: RuleSet) -> tuple[Table, Approva
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.started(session_id)
-    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+    await table.send(session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="x1", interaction_type="PERMISSION", title="it", context=p.InteractionContext(
             tool_name=str(subject["tool_name"]), subject=msgspec.Raw(msgspec.json.encode(subject)))))
     record = await table.ledger.approval(table.wire.last("x-interlock.interaction.held").payload.approval_id, "default")

@@ -21,7 +21,7 @@ async def ran(table: Table, code: str = "RAN_UNASKED") -> Command:
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.started(session_id)
-    await table.say(session_id, "agent.error", p.AgentError(severity="error", error_code=code, message=SENTENCE))
+    await table.send(session_id, "agent.error", p.AgentError(severity="error", error_code=code, message=SENTENCE))
     return command
 
 
@@ -81,8 +81,8 @@ async def test_an_opening_that_says_that_the_agent_asks_does_not_undo_it() -> No
     command = await ran(table)
     session_id = command.target.session_id
     await table.ended(session_id, "cancelled")
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
-    await table.say(session_id, "session.capabilities", p.Capabilities(
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.capabilities", p.Capabilities(
         dps_version="rawp-dps-1.0", features={"permission": "asks"}))
     state = (await table.lane(session_id)).lane.state
     assert (state.fell, state.permission) == (True, "never")

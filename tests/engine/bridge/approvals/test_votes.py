@@ -236,7 +236,7 @@ async def test_a_quorum_comes_before_anybodys_always() -> None:
 async def taking_changes(table: Table, command: str = "rm -r build") -> tuple[str, str]:
     execute = await table.execute()
     session_id = execute.target.session_id
-    await table.say(session_id, "session.capabilities", p.Capabilities(
+    await table.send(session_id, "session.capabilities", p.Capabilities(
         dps_version=DPS_VERSION, features={"adapter_type": "sdk", "permission": "asks", "updated_input": True}))
     await table.started(session_id)
     await table.asked(session_id, command)
@@ -323,7 +323,7 @@ async def test_the_agent_is_told_the_option_that_a_vote_named_and_never_what_it_
     await table.started(session_id)
     options = [p.InteractionOption(option_id=kind, label=kind, kind=kind)  # type: ignore[arg-type]
                for kind in ("allow_always", "allow_once", "reject_once")]
-    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+    await table.send(session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="x", interaction_type="PERMISSION", title="ls", options=options,
         context=p.InteractionContext(tool_name="shell")))
     approval_id = table.wire.last("x-interlock.interaction.held").payload.approval_id

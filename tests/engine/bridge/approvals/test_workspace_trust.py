@@ -39,13 +39,13 @@ def digest(raw: bytes) -> str:
 async def finds(table: Table, session_id: str, raw: bytes) -> None:
     """The runner finds files, does not start the agent, and refuses the prompt that meets no open session."""
     opened, prompt = table.wire.last("control.session.open"), table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code=Code.WORKSPACE_NOT_TRUSTED, message=SENTENCE, fatal=True, workspace_files=msgspec.Raw(raw)),
-                    in_reply_to=opened.message_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
-    await table.say(session_id, "session.error", p.SessionError(
+                     in_reply_to=opened.message_id)
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
+    await table.send(session_id, "session.error", p.SessionError(
         error_code=Code.SESSION_NOT_FOUND, message="The session is not open on this runner.", fatal=False),
-                    in_reply_to=prompt.message_id)
+                     in_reply_to=prompt.message_id)
 
 
 async def asked(table: Table) -> Any:
@@ -142,7 +142,7 @@ async def test_a_revoked_yes_is_asked_for_again_also_in_a_session_that_had_it() 
     await table.opened(session_id)
     await table.started(session_id)
     await table.ended(session_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     record = await table.ledger.rule(voted.remembered, "default")
     assert record is not None
     await table.ledger.commit(WriteBatch([Put(RuleRecord(rule=msgspec.structs.replace(record.rule,
@@ -161,15 +161,15 @@ async def test_a_no_ends_the_command_with_a_sentence(moment: str) -> None:
     session_id = command.target.session_id
     opened, prompt = table.wire.last("control.session.open"), table.wire.last("control.prompt.request")
     refused = p.SessionError(error_code=Code.SESSION_NOT_FOUND, message="It is not open.", fatal=False)
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code=Code.WORKSPACE_NOT_TRUSTED, message=SENTENCE, fatal=True, workspace_files=msgspec.Raw(files())),
-                    in_reply_to=opened.message_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
+                     in_reply_to=opened.message_id)
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
     if moment == "queued":
-        await table.say(session_id, "session.error", refused, in_reply_to=prompt.message_id)
+        await table.send(session_id, "session.error", refused, in_reply_to=prompt.message_id)
     await table.vote((await asked(table)).id, "deny")
     if moment == "dispatched":
-        await table.say(session_id, "session.error", refused, in_reply_to=prompt.message_id)
+        await table.send(session_id, "session.error", refused, in_reply_to=prompt.message_id)
     ended = await now(table, command)
     assert (ended.state, ended.error.code) == ("canceled", "Forbidden")
     assert ended.error.message == "files in the workspace configure its agent, and user:owner did not allow it"
@@ -304,10 +304,10 @@ async def rests(table: Table) -> str:
     """A session with a conversation, whose agent has ended."""
     command = await table.execute()
     session_id = command.target.session_id
-    await table.say(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
+    await table.send(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
     await table.started(session_id)
     await table.ended(session_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     return str(session_id)
 
 
@@ -315,13 +315,13 @@ async def compaction_finds(table: Table, session_id: str, raw: bytes) -> None:
     """Ask for a compaction, whose agent the runner does not start."""
     await table.engine.sessions.compact(OWNER, session_id, "keep names", remember)
     opened, request = table.wire.last("control.session.open"), table.wire.last("control.session.compact")
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code=Code.WORKSPACE_NOT_TRUSTED, message=SENTENCE, fatal=True, workspace_files=msgspec.Raw(raw)),
-                    in_reply_to=opened.message_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
-    await table.say(session_id, "session.error", p.SessionError(
+                     in_reply_to=opened.message_id)
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="the agent could not be started"))
+    await table.send(session_id, "session.error", p.SessionError(
         error_code=Code.SESSION_NOT_FOUND, message="The session is not open on this runner.", fatal=False),
-                    in_reply_to=request.message_id)
+                     in_reply_to=request.message_id)
 
 
 def requests(table: Table) -> list[Any]:
@@ -347,8 +347,8 @@ async def test_a_compaction_asks_the_same_question_and_goes_on_after_a_yes() -> 
     assert table.wire.last("control.session.open").payload.trusted_files == digest(files())
     [first, again] = requests(table)
     assert (again.request_id, again.instructions) == (first.request_id, "keep names")
-    await table.say(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
-    await table.say(session_id, "session.compacted", p.Compacted(
+    await table.send(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
+    await table.send(session_id, "session.compacted", p.Compacted(
         request_id=again.request_id, trigger="requested", summary="names", previous_token_count=9,
         current_token_count=3), in_reply_to=table.wire.last("control.session.compact").message_id)
     assert "compact" in await table.actions()
@@ -365,11 +365,11 @@ async def test_a_compaction_goes_on_by_itself_where_the_files_are_trusted() -> N
     await finds(table, other.target.session_id, files())
     assert await table.ledger.approvals("default", "pending", None, 10) == []
 
-    await table.say(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
-    await table.say(session_id, "session.compacted", p.Compacted(
+    await table.send(session_id, "session.capabilities", p.Capabilities(dps_version="1.0.0", features=COMPACTS))
+    await table.send(session_id, "session.compacted", p.Compacted(
         request_id=requests(table)[-1].request_id, trigger="requested", summary="names", previous_token_count=9,
         current_token_count=3), in_reply_to=table.wire.last("control.session.compact").message_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     before = len(requests(table))
     await compaction_finds(table, session_id, files())
     assert len(requests(table)) == before + 2, "refused once, and sent again with the digest that a rule allows"

@@ -33,7 +33,7 @@ def table_with(*budgets: BudgetRule, **limits: Any) -> Table:
 async def running(table: Table, pause: str = "signal", **fields: Any) -> Any:
     command = await table.execute(**fields)
     session_id = command.target.session_id
-    await table.say(session_id, "session.capabilities", p.Capabilities(
+    await table.send(session_id, "session.capabilities", p.Capabilities(
         dps_version=DPS_VERSION, features={"adapter_type": "process", "permission": "asks", "pause": pause}))
     await table.started(session_id)
     return command
@@ -41,7 +41,7 @@ async def running(table: Table, pause: str = "signal", **fields: Any) -> Any:
 
 async def uses(table: Table, session_id: str, tokens: int = 0, usd: float = 0.0, turn_id: str | None = "t1",
                **metadata: Any) -> None:
-    await table.say(session_id, "session.usage", p.Usage(
+    await table.send(session_id, "session.usage", p.Usage(
         turn_id=turn_id, token_usage=p.TokenUsage(input_tokens=tokens, output_tokens=0),
         cost_usage=p.Quota(limit=-1, used=usd, unit="USD"),
         message_usage=p.MessageQuota(limit=-1, used=1, unit="COUNT"),
@@ -82,14 +82,14 @@ async def test_a_turn_that_has_used_its_tokens_pauses_and_asks_and_a_yes_lets_it
     assert (approval.door, approval.kind, approval.command_id) == ("command", "permission", command.id)
     assert (approval.budget.limit, approval.budget.used, approval.budget.raise_by) == ("1000", "1200", "1000")
     assert approval.rule == "budget:turn"
-    await table.told_state(session_id, "paused")
+    await table.report_state(session_id, "paused")
     assert (await table.ledger.session(session_id)).state == "waiting_approval"  # type: ignore[union-attr]
     await uses(table, session_id, tokens=1_250)  # What was on its way asks no second time.
     assert await pending(table) == 1
     await table.vote(approval.id, "grant")
     assert await table.state(command.id) == "resuming"
     assert table.wire.types()[-1] == "control.turn.resume"
-    await table.told_state(session_id, "running", "paused")
+    await table.report_state(session_id, "running", "paused")
     await uses(table, session_id, tokens=2_249)  # 1250 were used at the yes, and it gave 1000 more.
     assert await table.state(command.id) == "running"
     await uses(table, session_id, tokens=2_250)
@@ -106,7 +106,7 @@ async def test_without_a_yes_the_command_is_canceled_and_the_runner_is_told_whic
     command = await running(table)
     session_id = command.target.session_id
     await uses(table, session_id, tokens=1_000)
-    await table.told_state(session_id, "paused")
+    await table.report_state(session_id, "paused")
     if how == "denied":
         await table.vote((await question(table)).id, "deny")
     else:
@@ -130,7 +130,7 @@ async def test_a_pause_for_a_budget_is_not_resumed_past_the_question_and_is_not_
     command = await running(table)
     session_id = command.target.session_id
     await uses(table, session_id, tokens=1_000)
-    await table.told_state(session_id, "paused")
+    await table.report_state(session_id, "paused")
     with pytest.raises(Problem) as refused:
         await table.order("resume", command.id)
     assert (refused.value.code, "budget turn" in str(refused.value)) == ("ApprovalRequired", True)
@@ -174,7 +174,7 @@ async def test_money_that_went_between_turns_for_a_summary_is_the_day_s_as_well(
     table = table_with(DAILY)
     command = await running(table)
     session_id = command.target.session_id
-    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"))
+    await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"))
     await uses(table, session_id, usd=0.5)
     await uses(table, session_id, tokens=70, usd=1.25, turn_id=None)
     assert table.wire.last("session.usage").payload.cost_usage.used == 1.25
@@ -188,7 +188,7 @@ async def test_a_day_that_has_used_its_money_holds_the_next_prompt_and_survives_
     table = table_with(DAILY)
     command = await running(table)
     session_id = command.target.session_id
-    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"))
+    await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"))
     await uses(table, session_id, usd=1.25)
     assert await table.state(command.id) == "succeeded"
     told = table.wire.last("session.usage").payload
@@ -253,14 +253,14 @@ async def test_at_midnight_utc_and_not_before_the_day_is_another() -> None:
     command = await running(table)
     session_id = command.target.session_id
     await uses(table, session_id, usd=1.0)
-    await table.told_state(session_id, "paused")
+    await table.report_state(session_id, "paused")
     shell = await table.lane(session_id)
     assert shell.lane.deadline_ms() == 20_000 * DAY_MS
     await time_passes(table, session_id, 0)
     assert (await table.state(command.id), await pending(table)) == ("paused", 1)
     await time_passes(table, session_id, 1)
     assert (await table.state(command.id), await pending(table)) == ("resuming", 0)
-    await table.told_state(session_id, "running", "paused")
+    await table.report_state(session_id, "running", "paused")
     await uses(table, session_id, usd=1.9)  # 0.9 of it is the new day's.
     assert await table.state(command.id) == "running"
     (budget,) = table.engine.budgets("default")
@@ -287,7 +287,7 @@ async def test_a_budget_covers_whom_it_names_and_a_changed_config_counts_at_once
     command = await running(table)
     session_id = command.target.session_id
     await uses(table, session_id, tokens=1_000)
-    await table.told_state(session_id, "paused")
+    await table.report_state(session_id, "paused")
     table.engine.configure(table.policy, Limits(budgets=(elsewhere, BudgetRule(name="turn", tokens_per_turn=5_000))))
     await settle(table, session_id)
     assert (await table.state(command.id), await pending(table)) == ("resuming", 0)
@@ -310,7 +310,7 @@ async def test_a_pause_that_the_runner_refuses_holds_the_next_yes_instead() -> N
     command = await running(table)
     session_id = command.target.session_id
     await uses(table, session_id, tokens=1_000)
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code="UNSUPPORTED_CAPABILITY", message="no", fatal=False),
         in_reply_to=table.wire.last("control.turn.pause").message_id)
     assert await table.state(command.id) == "running"
@@ -358,7 +358,7 @@ async def test_a_raised_budget_does_not_end_the_pause_that_a_person_asked_for() 
     await uses(table, session_id, tokens=1_000)
     budget = await question(table)
     pause = table.wire.last("control.turn.pause")
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code="UNSUPPORTED_CAPABILITY", message="not now", fatal=False), in_reply_to=pause.message_id)
     assert await table.state(command.id) == "running"
     await table.asked(session_id)
@@ -366,12 +366,12 @@ async def test_a_raised_budget_does_not_end_the_pause_that_a_person_asked_for() 
                 if record.approval.door == "tool")
     await table.vote(tool.id, "grant")  # It is kept back: the budget's question comes first.
     await table.order("pause", command.id)
-    await table.told_state(session_id, "paused")
+    await table.report_state(session_id, "paused")
     await table.vote(budget.id, "grant")
     assert await table.state(command.id) == "paused"
     assert "control.turn.resume" not in table.wire.types()
     await table.order("resume", command.id)
-    await table.told_state(session_id, "running", "paused")
+    await table.report_state(session_id, "running", "paused")
     assert await table.state(command.id) == "running"
 
 
@@ -381,7 +381,7 @@ async def test_a_turn_whose_tokens_are_reported_at_its_end_has_a_notice(tokens: 
     table = table_with(TOKENS)
     command = await running(table)
     session_id = command.target.session_id
-    await table.say(session_id, "session.turn.end", p.TurnEnd(
+    await table.send(session_id, "session.turn.end", p.TurnEnd(
         turn_id="t1", stop_reason="end_turn", tool_invocation_count=0))
     await uses(table, session_id, tokens=tokens)
     assert (await table.state(command.id), await pending(table)) == ("succeeded", 0)

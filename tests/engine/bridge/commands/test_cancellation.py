@@ -26,8 +26,8 @@ async def running(table: Table, **fields: Any) -> tuple[str, str]:
 
 async def refused_prompt(table: Table, session_id: str, code: str) -> None:
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
-                    in_reply_to=prompt.message_id)
+    await table.send(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
+                     in_reply_to=prompt.message_id)
 
 
 async def command_running(table: Table) -> tuple[Any, str]:
@@ -46,10 +46,10 @@ async def ended(table: Table, command: Any) -> tuple[str, str | None]:
 
 async def restarted(table: Table, session_id: str) -> None:
     """What a runner says of an open turn after its own restart (D-6)."""
-    await table.say(session_id, "agent.error", p.AgentError(
+    await table.send(session_id, "agent.error", p.AgentError(
         severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
     await table.ended(session_id, "error")
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
 
 
 @pytest.mark.req("C-0", "C-8")
@@ -100,7 +100,7 @@ async def test_a_cancel_of_a_prompt_that_is_then_refused_ends_as_canceled() -> N
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.cancel(command.id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     await refused_prompt(table, session_id, "SESSION_NOT_FOUND")
     assert await table.state(command.id) == "canceled"
 

@@ -26,11 +26,11 @@ async def now(table: Table, command: Command) -> Command:
 async def refused(table: Table, command: Command) -> Command:
     """The open shows an agent that does not ask, and its runner refuses the prompt before a turn starts."""
     session_id = command.target.session_id
-    await table.say(session_id, "session.capabilities", p.Capabilities(
+    await table.send(session_id, "session.capabilities", p.Capabilities(
         dps_version="rawp-dps-1.0", features={"adapter_type": "process", "permission": "never"}))
     prompt = table.wire.last("control.prompt.request")
     assert prompt.payload.only_if_asks
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code=Code.NOT_ASKING.value, message=SENTENCE, fatal=False), in_reply_to=prompt.message_id)
     return await now(table, command)
 
@@ -114,7 +114,7 @@ async def test_a_runner_that_does_not_know_the_condition_has_its_turn_cancelled(
     table.engine.configure(table.policy, Limits(on_unasked="tell"))
     command = await table.execute()
     session_id = command.target.session_id
-    await table.say(session_id, "session.capabilities", p.Capabilities(
+    await table.send(session_id, "session.capabilities", p.Capabilities(
         dps_version="rawp-dps-1.0", features={"adapter_type": "process", "permission": "never"}))
     await table.started(session_id)
     assert table.wire.last("control.turn.cancel").payload.reason == "NOT_ASKING"
@@ -124,7 +124,7 @@ async def test_a_runner_that_does_not_know_the_condition_has_its_turn_cancelled(
 
 
 async def switched(table: Table, *, asks: bool, session_id: str) -> None:
-    await table.say(session_id, "x-interlock.asking.changed", p.AskingChanged(asks=asks, message=SWITCHED))
+    await table.send(session_id, "x-interlock.asking.changed", p.AskingChanged(asks=asks, message=SWITCHED))
 
 
 async def test_an_agent_that_stops_asking_in_a_turn_has_it_cancelled_and_its_next_command_held() -> None:
@@ -167,10 +167,10 @@ async def test_one_that_used_a_tool_without_a_yes_stays_held_whatever_it_reports
     session_id = command.target.session_id
     await table.opened(session_id)
     await table.started(session_id)
-    await table.say(session_id, "agent.error", p.AgentError(severity="error", error_code="RAN_UNASKED", message="x"))
+    await table.send(session_id, "agent.error", p.AgentError(severity="error", error_code="RAN_UNASKED", message="x"))
     await table.ended(session_id, "cancelled")
     await switched(table, asks=True, session_id=session_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     assert (await table.execute("held", target=Target(session_id=session_id))).state == "pending_approval"
 
 

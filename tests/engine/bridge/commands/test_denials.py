@@ -74,9 +74,9 @@ async def test_an_approval_that_expires_is_a_denial_by_the_gateway() -> None:
 async def test_a_call_that_the_runner_denies_by_itself_is_named_with_its_warning() -> None:
     table, command = await at_work()
     session_id = command.target.session_id
-    await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+    await table.send(session_id, "tool.invoke.request", p.ToolRequest(
         invocation_id="i1", turn_id="t1", tool_name="edit", input=msgspec.Raw(b"{}"), title="edit notes.md"))
-    await table.say(session_id, "agent.error", p.AgentError(
+    await table.send(session_id, "agent.error", p.AgentError(
         severity="warning", error_code="WORKSPACE_REFUSED", message="The session may only read.", retryable=False))
     await table.result(session_id, status="denied")
     await table.ended(session_id)

@@ -25,8 +25,8 @@ async def running(table: Table, **fields: Any) -> tuple[str, str]:
 
 async def refused_prompt(table: Table, session_id: str, code: str) -> None:
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
-                    in_reply_to=prompt.message_id)
+    await table.send(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
+                     in_reply_to=prompt.message_id)
 
 
 async def command_running(table: Table) -> tuple[Any, str]:
@@ -57,8 +57,8 @@ async def test_a_refusal_before_the_start_is_sent_again_or_fails(code: str, stat
     session_id = command.target.session_id
     await table.opened(session_id)
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
-                    in_reply_to=prompt.message_id)
+    await table.send(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
+                     in_reply_to=prompt.message_id)
     assert await table.state(command.id) == state
     assert table.wire.types().count("control.prompt.request") == sent
 
@@ -74,12 +74,12 @@ async def test_a_prompt_that_crosses_an_agents_close_for_idleness_opens_it_again
     await table.ended(session_id)
     second = await table.execute("two", target=Target(session_id=session_id))
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "agent.error", p.AgentError(
+    await table.send(session_id, "agent.error", p.AgentError(
         severity="fatal", error_code="SIGNAL_EXIT", message="ended by SIGTERM"), expected=True)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     assert await table.state(second.id) == "dispatched"
-    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="crossed", fatal=False),
-                    in_reply_to=prompt.message_id)
+    await table.send(session_id, "session.error", p.SessionError(error_code=code, message="crossed", fatal=False),
+                     in_reply_to=prompt.message_id)
     assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
     assert await table.state(second.id) == "dispatched"
 
@@ -89,9 +89,9 @@ async def test_an_agent_that_cannot_start_fails_its_command_with_its_own_words()
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code="AGENT_START_FAILED", message="goose: not found", fatal=True))
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="start failed"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="start failed"))
     record = await table.ledger.command(command.id, "default")
     assert record.command.state == "failed"  # type: ignore[union-attr]
     assert record.command.error.message == "goose: not found"  # type: ignore[union-attr]
@@ -137,9 +137,9 @@ async def test_a_prompt_that_met_a_session_its_runner_had_closed_is_sent_again_b
     second = await table.execute("two", target=Target(session_id=session_id))
     assert table.wire.types()[-1] == "control.prompt.request"
     # The agent was idle for too long and had already been closed when the prompt arrived.
-    await table.say(session_id, "agent.error", p.AgentError(severity="fatal", error_code="SIGNAL_EXIT", message="15"),
-                    expected=True)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "agent.error", p.AgentError(severity="fatal", error_code="SIGNAL_EXIT", message="15"),
+                     expected=True)
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     assert await table.state(second.id) == "dispatched"
     await refused_prompt(table, session_id, "SESSION_NOT_FOUND")
     assert await table.state(second.id) == "dispatched"
@@ -151,7 +151,7 @@ async def test_an_open_tells_how_far_the_gateway_is_so_that_a_lost_outbox_number
     table = Table()
     _, session_id = await running(table)
     await table.ended(session_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
     await table.execute("again", target=Target(session_id=session_id))
     assert table.wire.last("control.session.open").metadata == {"last_durable_seq": 5, "next_turn_index": 1}
 
@@ -163,14 +163,14 @@ async def test_a_prompt_that_met_another_turn_is_sent_again_at_that_turns_end() 
     session_id = command.target.session_id
     await table.opened(session_id)
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="other", turn_index=0), prompt_id="another")
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.turn.start", p.TurnStart(turn_id="other", turn_index=0), prompt_id="another")
+    await table.send(session_id, "session.error", p.SessionError(
         error_code="PROMPT_IN_PROGRESS", message="The session already works.", fatal=False),
         in_reply_to=prompt.message_id)
     assert await ended(table, command) == ("queued", None)
-    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id="other", stop_reason="cancelled"))
+    await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id="other", stop_reason="cancelled"))
     assert table.wire.types().count("control.prompt.request") == 1
-    await table.say(session_id, "session.usage", USAGE)
+    await table.send(session_id, "session.usage", USAGE)
     assert await ended(table, command) == ("dispatched", None)
     assert table.wire.types().count("control.prompt.request") == 2
     await table.started(session_id, "mine")
@@ -200,7 +200,7 @@ async def test_a_prompt_that_is_refused_again_and_again_is_given_up() -> None:
         now = await shown(table, command.id)
         assert (now.state, now.attempt) == ("dispatched", attempt)
         prompt = table.wire.last("control.prompt.request")
-        await table.say(session_id, "session.error", p.SessionError(
+        await table.send(session_id, "session.error", p.SessionError(
             error_code="RUNNER_RESTARTED", message="again", fatal=False), in_reply_to=prompt.message_id)
     last = await shown(table, command.id)
     assert (last.state, last.error.code) == ("failed", "AgentLost")

@@ -26,7 +26,7 @@ async def running(table: Table, **fields: Any) -> Any:
 async def paused(table: Table, **fields: Any) -> Any:
     command = await running(table, **fields)
     await table.order("pause", command.id)
-    await table.told_state(command.target.session_id, "paused")
+    await table.report_state(command.target.session_id, "paused")
     assert await table.state(command.id) == "paused"
     return command
 
@@ -40,13 +40,13 @@ async def test_a_pause_and_a_resume_are_commands_that_end_when_the_agent_has_obe
     assert (pause.type, pause.state, pause.target.command_id) == ("pause", "running", command.id)
     assert await table.state(command.id) == "pausing"
     assert table.wire.types()[-1] == "control.turn.pause"
-    await table.told_state(session_id, "paused")
+    await table.report_state(session_id, "paused")
     assert (await table.state(command.id), await table.state(pause.id)) == ("paused", "succeeded")
     assert (await table.ledger.session(session_id)).state == "paused"  # type: ignore[union-attr]
     resume = await table.order("resume", command.id)
     assert (await table.state(command.id), resume.state) == ("resuming", "running")
     assert table.wire.types()[-1] == "control.turn.resume"
-    await table.told_state(session_id, "running", "paused")
+    await table.report_state(session_id, "running", "paused")
     assert (await table.state(command.id), await table.state(resume.id)) == ("running", "succeeded")
     await table.ended(session_id)
     assert await table.state(command.id) == "succeeded"
@@ -61,10 +61,10 @@ async def test_the_timeout_stands_while_paused_and_goes_on_with_the_rest() -> No
     session_id = command.target.session_id
     table.clock.advance(40_000)
     await table.order("pause", command.id)
-    await table.told_state(session_id, "paused")
+    await table.report_state(session_id, "paused")
     table.clock.advance(3_600_000)
     await table.order("resume", command.id)
-    await table.told_state(session_id, "running", "paused")
+    await table.report_state(session_id, "running", "paused")
     table.clock.advance(19_999)
     await due(table, session_id)
     assert await table.state(command.id) == "running"
@@ -109,7 +109,7 @@ async def test_an_agent_that_cannot_pause_works_on_and_the_pause_fails_naming_th
     command = await running(table)
     pause = await table.order("pause", command.id)
     asked = table.wire.last("control.turn.pause")
-    await table.say(command.target.session_id, "session.error", p.SessionError(
+    await table.send(command.target.session_id, "session.error", p.SessionError(
         error_code="UNSUPPORTED_CAPABILITY", message="This agent does not offer pause.", fatal=False),
         in_reply_to=asked.message_id)
     record = await table.ledger.command(pause.id, "default")
@@ -150,8 +150,8 @@ async def test_a_resume_before_the_boundary_takes_the_pause_back() -> None:
     assert (await table.state(command.id), await table.state(pause.id), resume.state) == (
         "running", "failed", "succeeded")
     assert table.wire.types()[-2:] == ["control.turn.pause", "control.turn.resume"]
-    await table.told_state(command.target.session_id, "paused")
-    await table.told_state(command.target.session_id, "running", "paused")
+    await table.report_state(command.target.session_id, "paused")
+    await table.report_state(command.target.session_id, "running", "paused")
     assert await table.state(command.id) == "running"
 
 
@@ -165,7 +165,7 @@ async def test_an_approval_keeps_its_clock_under_a_pause_and_its_answer_is_sent(
     for invocation in ("i1", "i2"):
         await table.asked(session_id, invocation=invocation)
     await table.order("pause", command.id)
-    await table.told_state(session_id, "paused", "waiting_approval")
+    await table.report_state(session_id, "paused", "waiting_approval")
     first, second = [r.approval.id for r in (await table.lane(session_id)).lane.approvals.values()]
     await table.vote(first, "grant")
     assert table.wire.last("control.interaction.response").payload.decision == "allow"
@@ -174,7 +174,7 @@ async def test_an_approval_keeps_its_clock_under_a_pause_and_its_answer_is_sent(
     assert (await table.ledger.approval(second, "default")).approval.state == "expired"  # type: ignore[union-attr]
     table.clock.advance(120_000)  # Neither the pause nor the questions have used the command's time.
     await table.order("resume", command.id)
-    await table.told_state(session_id, "running", "paused")
+    await table.report_state(session_id, "running", "paused")
     await due(table, session_id)
     assert await table.state(command.id) == "running"
 
@@ -214,7 +214,7 @@ async def test_a_pause_outlives_the_link_and_the_gateway() -> None:
     table.engine.presence.get("local").connect(table.wire)  # type: ignore[union-attr]
     await table.reattach(session_id, 10)
     assert table.wire.types()[-1] == "control.turn.resume"
-    await table.told_state(session_id, "running", "paused")
+    await table.report_state(session_id, "running", "paused")
     assert await table.state(resume.id) == "succeeded"
 
 

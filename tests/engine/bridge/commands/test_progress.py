@@ -61,7 +61,7 @@ async def test_of_stages_that_follow_fast_one_a_second_is_told_and_the_last_by_t
     table = Table()
     command_id, session_id = await begun(table)
     for number, kind in enumerate(("execute", "read", "execute", "search")):
-        await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+        await table.send(session_id, "tool.invoke.request", p.ToolRequest(
             invocation_id=f"i{number}", turn_id="t1", tool_name="x", input=msgspec.Raw(b"{}")), kind=kind)
         table.clock.advance(10)
     assert await told(table, command_id) == [("tool", None)]
@@ -85,14 +85,14 @@ async def test_each_change_of_stage_is_told_once() -> None:
     await table.opened(session_id)
     await table.started(session_id)
     for block in ("b1", "b2"):
-        await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id=block, text="hi"))
+        await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id=block, text="hi"))
     table.clock.advance(1_000)
     for invocation, kind in (("i1", "execute"), ("i2", "execute"), ("i3", "read"), ("i4", "search")):
-        await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+        await table.send(session_id, "tool.invoke.request", p.ToolRequest(
             invocation_id=invocation, turn_id="t1", tool_name="x", input=msgspec.Raw(b"{}")), kind=kind)
         await table.result(session_id, invocation=invocation)
         table.clock.advance(1_000)
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b3", text="done"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b3", text="done"))
     await table.ended(session_id)
     assert [stage for stage, _ in await told(table, command.id)] == ["chat", "tool", "retrieval", "chat"]
 
@@ -107,10 +107,10 @@ async def test_a_figure_of_the_agent_is_told_once_a_second_at_most_and_with_ever
 
     async def at(ms: int, percent: float) -> None:
         table.clock.advance(ms)
-        await table.say(session_id, "x-interlock.progress", p.Progress(turn_id="t1", percent=percent))
+        await table.send(session_id, "x-interlock.progress", p.Progress(turn_id="t1", percent=percent))
 
     async def text(block: str) -> None:
-        await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id=block, text="hi"))
+        await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id=block, text="hi"))
 
     await at(0, 10)  # No stage is known yet: the first one carries it.
     await text("b1")
@@ -125,7 +125,7 @@ async def test_a_figure_of_the_agent_is_told_once_a_second_at_most_and_with_ever
     await table.ended(session_id, turn_id="t1")
     again = await table.execute(target=Target(session_id=session_id))
     await table.started(session_id, "t2")
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t2", block_id="b9", text="hi"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t2", block_id="b9", text="hi"))
 
     assert await told(table, command.id) == [("chat", 10), ("chat", 30), ("chat", 40), ("tool", 50)]
     assert await told(table, again.id) == [("chat", None)]  # Of the new turn nothing is known.

@@ -104,7 +104,7 @@ async def test_a_turn_that_is_not_the_commands_does_not_share_its_tools() -> Non
                                                            payload=WITH_SHELL), remember)
     session_id = command.target.session_id
     await table.opened(session_id)
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="t1", turn_index=0), prompt_id="another")
+    await table.send(session_id, "session.turn.start", p.TurnStart(turn_id="t1", turn_index=0), prompt_id="another")
     await table.asked(session_id)
     assert table.wire.sent[-1].type == "x-interlock.interaction.held"
     record = await table.ledger.approval(table.wire.sent[-1].payload.approval_id, "default")

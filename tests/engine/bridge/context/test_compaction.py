@@ -105,7 +105,7 @@ async def test_a_context_that_is_refused_in_mid_turn_is_compacted_in_it() -> Non
     await room.talk(6)
     command = await room.ask("and this")
     await room.begin_turn()
-    told = await room.say(room.session_id, "agent.error", p.AgentError(
+    told = await room.send(room.session_id, "agent.error", p.AgentError(
         severity="warning", error_code="CONTEXT_OVERFLOW", message="prompt is too long", turn_id=f"t{room.turns}"))
     await room.settled()
     plan = room.asked_for().payload.plan
@@ -127,7 +127,7 @@ async def test_where_nothing_can_be_made_smaller_the_agent_hears_it_at_once() ->
     room = Room(window=100_000)
     await room.ask("first of all")
     await room.begin_turn()
-    told = await room.say(room.session_id, "agent.error", p.AgentError(
+    told = await room.send(room.session_id, "agent.error", p.AgentError(
         severity="warning", error_code="CONTEXT_OVERFLOW", message="prompt is too long", turn_id="t1"))
     await room.settled()
     answer = room.wire.last("session.error")
@@ -393,7 +393,7 @@ async def test_after_a_compaction_and_an_opening_all_of_it_is_sent() -> None:
     assert context["base"] is None
     assert [entry["message"] for entry in context["entries"]] == (await room.messages())[:-1]
     await room.answer("fine")
-    await room.say(room.session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await room.send(room.session_id, "session.closed", p.SessionClosed(reason="idle"))
     await room.ask("and on")
     context = room.wire.last("control.prompt.request").payload.context
     assert context["base"] is None
@@ -407,7 +407,7 @@ async def test_a_context_too_large_for_a_frame_goes_before_it_as_a_file() -> Non
     await room.ask("next")
     room.wire.sent[:] = [frame for frame in room.wire.sent if frame.type != "control.session.open"]
     await room.answer("fine")
-    await room.say(room.session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await room.send(room.session_id, "session.closed", p.SessionClosed(reason="idle"))
     await room.ask("and on")
     named = room.wire.last("control.prompt.request").payload.context
     assert set(named) == {"transfer_id", "media_type", "sha256"}
@@ -474,7 +474,7 @@ async def test_an_overflow_that_nothing_is_done_about_is_answered_at_once(why: s
     await room.begin_turn()
     frames: list[Any] = []
     for _ in range(2):
-        frames.append(await room.say(room.session_id, "agent.error", p.AgentError(
+        frames.append(await room.send(room.session_id, "agent.error", p.AgentError(
             severity="warning", error_code="CONTEXT_OVERFLOW", message="too long", turn_id=f"t{room.turns}")))
         await room.settled()
     assert room.wire.last("session.error").metadata["in_reply_to"] == frames[-1].message_id

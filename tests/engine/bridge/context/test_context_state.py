@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("Z-4", "T-6")]
 
 
 async def told(table: Table, session_id: str, trigger: Any, summary: str = "what I did", **metadata: Any) -> None:
-    await table.say(session_id, "session.compacted", p.Compacted(
+    await table.send(session_id, "session.compacted", p.Compacted(
         summary=summary, previous_token_count=9_000, current_token_count=800,
         preserved_elements={"files_modified": ["a.py"]}, trigger=trigger), **metadata)
 
@@ -38,12 +38,12 @@ async def turn(table: Table, text: str, session_id: str | None = None, compacts:
     target = Target(session_id=session_id) if session_id else Target(agent_id="shell")
     command = await table.execute(text, target=target)
     own: str = command.target.session_id
-    await table.say(own, "session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={
+    await table.send(own, "session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={
         "adapter_type": "process", "permission": "asks", "context_compaction": True}))
     await table.started(own)
     if compacts is not None:
         await told(table, own, "auto", compacts)
-    await table.say(own, "agent.text.done", p.TextDone(turn_id="t1", block_id=f"b{text}", text=f"re: {text}"))
+    await table.send(own, "agent.text.done", p.TextDone(turn_id="t1", block_id=f"b{text}", text=f"re: {text}"))
     await table.ended(own)
     return own
 

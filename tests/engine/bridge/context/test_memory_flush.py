@@ -33,10 +33,10 @@ def flushes(room: Room) -> list[p.PromptRequest]:
 async def tool(room: Room, name: str, kind: str, given: dict[str, Any], invocation: str = "w1") -> str:
     """The agent asks for a tool in its turn; what it is told."""
     turn_id = f"t{room.turns}"
-    await room.say(room.session_id, "tool.invoke.request", p.ToolRequest(
+    await room.send(room.session_id, "tool.invoke.request", p.ToolRequest(
         invocation_id=invocation, turn_id=turn_id, tool_name=name, input=msgspec.Raw(msgspec.json.encode(given)),
         title=name), kind=kind)
-    await room.say(room.session_id, "agent.interaction.request", p.InteractionRequest(
+    await room.send(room.session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="x-" + invocation, interaction_type="PERMISSION", title=name,
         context=p.InteractionContext(tool_name=name, invocation_id=invocation)))
     decision: str = room.wire.last("control.interaction.response").payload.decision

@@ -43,10 +43,10 @@ async def ended(table: Table, command: Any) -> tuple[str, str | None]:
 
 async def restarted(table: Table, session_id: str) -> None:
     """What a runner says of an open turn after its own restart (D-6)."""
-    await table.say(session_id, "agent.error", p.AgentError(
+    await table.send(session_id, "agent.error", p.AgentError(
         severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
     await table.ended(session_id, "error")
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
 
 
 async def shown(table: Table, command_id: str) -> Any:
@@ -61,7 +61,7 @@ async def test_a_frame_of_no_open_turn_is_refused_recorded_and_changes_nothing()
     command = await table.execute()
     session_id = command.target.session_id
     await table.opened(session_id)
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="old", block_id="b", text="late"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="old", block_id="b", text="late"))
     error = table.wire.last("session.error").payload
     assert error.error_code == "UNKNOWN_TURN"
     events = await table.ledger.events("default", f"s/{session_id}", 0, 100)
@@ -81,7 +81,7 @@ async def test_capabilities_that_cross_a_close_do_not_open_the_session_again() -
     assert await table.state(command.id) == "canceled"
     await table.opened(session_id)  # the agent was slow to start
     assert table.wire.types().count("control.prompt.request") == 1
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="the cancel was not obeyed"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="the cancel was not obeyed"))
     assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]
 
 
@@ -101,7 +101,7 @@ async def test_an_exit_code_of_the_wrong_kind_is_left_out(exit_code: Any) -> Non
 async def test_a_refusal_of_a_frame_with_endless_names_fits_a_frame() -> None:
     table = Table()
     _, session_id = await running(table)
-    await table.say(session_id, "tool.invoke.result", p.ToolResult(
+    await table.send(session_id, "tool.invoke.result", p.ToolResult(
         invocation_id="i" * 500_000, status="ok", output_type="text", output="", duration_ms=1))
     error = table.wire.last("session.error").payload
     assert error.error_code == "UNKNOWN_TURN"
@@ -115,7 +115,7 @@ async def test_a_turn_that_names_no_prompt_is_that_of_the_prompt_which_was_sent(
     command = await table.execute()
     session_id = command.target.session_id
     await table.opened(session_id)
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0))
+    await table.send(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0))
     assert await ended(table, command) == ("running", None)
     await table.asked(session_id, turn_id=TURN)
     asked = await table.ledger.approvals("default", "pending", None, 10)
@@ -131,8 +131,8 @@ async def test_a_refusal_of_the_only_prompt_needs_no_in_reply_to() -> None:
     command = await table.execute()
     session_id = command.target.session_id
     await table.opened(session_id)
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), prompt_id="")
-    await table.say(session_id, "session.error", BUSY)
+    await table.send(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), prompt_id="")
+    await table.send(session_id, "session.error", BUSY)
     assert await ended(table, command) == ("queued", None)
     await table.ended(session_id, "cancelled", turn_id=TURN)
     assert await ended(table, command) == ("dispatched", None)
@@ -147,8 +147,8 @@ async def test_a_command_fails_if_the_turn_that_named_no_prompt_was_the_agents_o
     session_id = command.target.session_id
     await table.opened(session_id)
     reply = {"in_reply_to": table.wire.last("control.prompt.request").message_id} if named else {}
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0))
-    await table.say(session_id, "session.error", BUSY, **reply)
+    await table.send(session_id, "session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0))
+    await table.send(session_id, "session.error", BUSY, **reply)
     assert await ended(table, command) == ("failed", "PROMPT_IN_PROGRESS")
     assert table.wire.types()[-1] == "control.turn.cancel"
     await table.ended(session_id, "cancelled", turn_id=TURN)
@@ -170,9 +170,9 @@ async def test_a_turns_end_is_its_commands_end(
 ) -> None:
     table = Table()
     command, session_id = await command_running(table)
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="so far"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b1", text="so far"))
     if stop_reason == "error":
-        await table.say(session_id, "agent.error", p.AgentError(
+        await table.send(session_id, "agent.error", p.AgentError(
             severity="error", error_code="MODEL_OVERLOADED", message="try later", turn_id="t1"))
     await table.ended(session_id, stop_reason, **meta)
     assert await ended(table, command) == (state, code)
@@ -195,8 +195,8 @@ async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
         table.clock.advance(4_000)
         await table.ended(session_id, "tool_use", f"t{number}")
         assert await ended(table, command) == ("running", None)
-        await table.say(session_id, "session.turn.start", p.TurnStart(turn_id=f"t{number + 1}", turn_index=number),
-                        prompt_id=prompt_id)
+        await table.send(session_id, "session.turn.start", p.TurnStart(turn_id=f"t{number + 1}", turn_index=number),
+                         prompt_id=prompt_id)
     record = await table.ledger.command(command.id, "default")
     assert record is not None
     assert record.command.turn_id == turn_uuid("t3")
@@ -213,10 +213,10 @@ async def test_a_session_that_is_closed_in_the_middle_fails_its_command_as_its_a
     table = Table()
     command, session_id = await command_running(table)
     if code is not None:
-        await table.say(session_id, "agent.error", p.AgentError(
+        await table.send(session_id, "agent.error", p.AgentError(
             severity="fatal", error_code=code, message="exit code 3", turn_id="t1"))
     await table.ended(session_id, "error")
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="its agent is gone"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="its agent is gone"))
     assert await ended(table, command) == ("failed", code or "INTERNAL")
 
 
@@ -230,7 +230,7 @@ async def test_a_runners_own_restart_fails_what_ran_and_what_stood(moment: str) 
     if moment != "running":
         orders.append(await table.order("pause", command.id))
     if moment in ("paused", "resuming"):
-        await table.told_state(session_id, "paused")
+        await table.report_state(session_id, "paused")
     if moment == "resuming":
         orders.append(await table.order("resume", command.id))
     assert await ended(table, command) == (moment, None)

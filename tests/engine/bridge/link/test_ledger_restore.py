@@ -83,11 +83,11 @@ async def test_a_dump_from_before_a_session_ended_and_was_forgotten_runs_nothing
         await running(server, runner, session_id)
         waiting = await server.execute("again", target=first.target)
         store.dump()
-        runner.say("x-interlock.interaction.resolved", RESOLVED,
-                   session_id=session_id, seq=4)
-        runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=5)
-        runner.say("session.usage", USAGE, session_id=session_id, seq=6)
-        runner.say("session.closed", p.SessionClosed(reason="idle"), session_id=session_id, seq=7)
+        runner.send("x-interlock.interaction.resolved", RESOLVED,
+                    session_id=session_id, seq=4)
+        runner.send("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=5)
+        runner.send("session.usage", USAGE, session_id=session_id, seq=6)
+        runner.send("session.closed", p.SessionClosed(reason="idle"), session_id=session_id, seq=7)
         await runner.acked(7)
         assert await server.state(first.id) == "succeeded"
     older = await store.restored()

@@ -31,8 +31,8 @@ def held(table: Table) -> str:
 
 async def refused_prompt(table: Table, session_id: str, code: str) -> None:
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
-                    in_reply_to=prompt.message_id)
+    await table.send(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
+                     in_reply_to=prompt.message_id)
 
 
 async def ended(table: Table, command: Any) -> tuple[str, str | None]:
@@ -44,10 +44,10 @@ async def ended(table: Table, command: Any) -> tuple[str, str | None]:
 
 async def restarted(table: Table, session_id: str) -> None:
     """What a runner says of an open turn after its own restart (D-6)."""
-    await table.say(session_id, "agent.error", p.AgentError(
+    await table.send(session_id, "agent.error", p.AgentError(
         severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
     await table.ended(session_id, "error")
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
 
 
 @pytest.mark.req("C-7", "D-7")
@@ -86,9 +86,9 @@ async def test_a_runner_that_restarted_before_it_opened_gets_open_and_prompt_aga
     command = await table.execute()
     session_id = command.target.session_id
     opened = table.wire.last("control.session.open")
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code="RUNNER_RESTARTED", message="restarted", fatal=True), in_reply_to=opened.message_id)
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="restarted"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="restarted"))
     await refused_prompt(table, session_id, "SESSION_NOT_FOUND")
     assert await table.state(command.id) == "dispatched"
     assert table.wire.types()[-2:] == ["control.session.open", "control.prompt.request"]

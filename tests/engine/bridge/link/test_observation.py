@@ -34,7 +34,7 @@ async def running(table: Table) -> tuple[str, str]:
 
 
 async def changed(table: Table, session_id: str, gateway_id: str) -> None:
-    await table.say(session_id, "x-interlock.control.changed", p.ControlChanged(gateway_id=gateway_id))
+    await table.send(session_id, "x-interlock.control.changed", p.ControlChanged(gateway_id=gateway_id))
 
 
 async def refused(table: Table, session_id: str, controller: str = OTHER) -> None:
@@ -91,7 +91,7 @@ async def test_the_gateway_that_takes_over_is_asked_and_commands(table: Table) -
     _, session_id = await running(table)
     await changed(table, session_id, OTHER)
     await table.ended(session_id)
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="t2", turn_index=1), prompt_id="theirs")
+    await table.send(session_id, "session.turn.start", p.TurnStart(turn_id="t2", turn_index=1), prompt_id="theirs")
     assert "late_event" not in await table.actions(), "another gateway's turn is not a stray one"
     await changed(table, session_id, OWN)
     await table.asked(session_id, turn_id="t2", invocation="i5")
@@ -139,7 +139,7 @@ async def test_an_observer_that_came_in_the_middle_follows_from_there_and_refuse
     await changed(table, session_id, OTHER)
     await table.ended(session_id)
     # What lies between was lost to it: the next that it hears is in the middle of a turn.
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id="t9", block_id="b", text="so"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t9", block_id="b", text="so"))
     await table.result(session_id, invocation="never-seen")
     await table.ended(session_id, turn_id="t9")
     kinds = [event.kind for event in await table.ledger.events("default", f"s/{session_id}", 0, 100)]

@@ -41,7 +41,7 @@ async def test_a_turn_that_was_given_up_and_runs_still_is_cancelled_and_waited_f
     waiting = await table.execute(target=Target(session_id=session_id))
     assert table.wire.types().count("control.prompt.request") == prompts
 
-    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="cancelled"))
+    await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="cancelled"))
     assert table.wire.types().count("control.prompt.request") == prompts + 1
     assert await table.state(waiting.id) == "dispatched"
     await table.engine.stop()

@@ -34,7 +34,7 @@ async def running(table: Table) -> tuple[str, str]:
 
 
 async def fatal(table: Table, session_id: str, code: str = "UPSTREAM_ERROR") -> None:
-    await table.say(session_id, "session.error", p.SessionError(error_code=code, message="it broke", fatal=True))
+    await table.send(session_id, "session.error", p.SessionError(error_code=code, message="it broke", fatal=True))
 
 
 async def failure(table: Table, command_id: str) -> tuple[str, str, str]:
@@ -61,12 +61,12 @@ async def test_a_fatal_error_closes_the_session_and_its_command_fails_with_all_t
     command_id, session_id = await running(table)
     await fatal(table, session_id)
     assert table.wire.types()[-1] == "control.session.close"
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id=TURN, block_id="b", text="half"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id=TURN, block_id="b", text="half"))
     await table.ended(session_id, stop_reason)
     assert await failure(table, command_id) == ("failed", "UPSTREAM_ERROR", "it broke")
     record = await table.ledger.command(command_id, "default")
     assert record.command.result.output.output[0]["content"][0]["value"] == "half"  # type: ignore[union-attr]
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="fatal"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="fatal"))
     assert (await table.lane(session_id)).lane.session_state() == "closed"
     assert count(table, "control.session.close") == 1
 
@@ -112,7 +112,7 @@ async def test_a_fatal_error_before_the_turn_fails_the_command_at_once(opened: b
     assert (await failure(table, command.id))[:2] == ("failed", "AGENT_START_FAILED")
     second = await table.execute("two", target=Target(session_id=session_id))
     assert await table.state(second.id) == "queued"
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="start failed"))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="start failed"))
     assert await table.state(second.id) == "dispatched"
     await table.opened(session_id)
     await table.started(session_id)
@@ -134,7 +134,7 @@ async def test_a_command_that_is_being_canceled_ends_canceled() -> None:
 async def test_an_error_that_is_not_fatal_ends_nothing() -> None:
     table = Table()
     command_id, session_id = await running(table)
-    await table.say(session_id, "session.error", p.SessionError(error_code="X", message="careful", fatal=False))
+    await table.send(session_id, "session.error", p.SessionError(error_code="X", message="careful", fatal=False))
     await table.ended(session_id)
     assert await table.state(command_id) == "succeeded"
     assert count(table, "control.session.close") == 0
@@ -162,7 +162,7 @@ async def by_heartbeat(table: Table, session_id: str) -> None:
 
 
 async def by_frame(table: Table, session_id: str) -> None:
-    await table.say(session_id, "agent.text.done", p.TextDone(turn_id=TURN, block_id="b", text="still here"))
+    await table.send(session_id, "agent.text.done", p.TextDone(turn_id=TURN, block_id="b", text="still here"))
 
 
 @pytest.mark.req("C-7", "T-1")
@@ -191,7 +191,7 @@ async def test_a_prompt_that_meets_a_lost_turn_is_sent_once_more_at_that_turns_e
     second = await table.execute("two", target=Target(session_id=session_id))
     await table.opened(session_id)  # The agent is there after all, and at work.
     prompt = table.wire.last("control.prompt.request")
-    await table.say(session_id, "session.error", p.SessionError(
+    await table.send(session_id, "session.error", p.SessionError(
         error_code="PROMPT_IN_PROGRESS", message="busy", fatal=False), in_reply_to=prompt.message_id)
     assert table.wire.types()[-1] == "control.turn.cancel"
     assert await table.state(second.id) == "queued"
@@ -213,7 +213,7 @@ async def test_a_turn_that_does_not_obey_its_cancel_costs_the_session_its_agent(
     assert table.wire.types()[-1] == "control.session.close"
     assert await table.state(second.id) == "queued"
     if closes:
-        await table.say(session_id, "session.closed", p.SessionClosed(reason="asked"))
+        await table.send(session_id, "session.closed", p.SessionClosed(reason="asked"))
     else:
         await due(table, session_id)
     assert await table.state(second.id) == "dispatched"
@@ -227,12 +227,12 @@ async def test_any_sign_that_no_turn_runs_lets_the_next_command_out(sign: str) -
     await by_heartbeat(table, session_id)
     second = await table.execute("two", target=Target(session_id=session_id))
     if sign == "idle":
-        await table.told_state(session_id, "idle")
+        await table.report_state(session_id, "idle")
     elif sign == "closed":
-        await table.say(session_id, "session.closed", p.SessionClosed(reason="gone"))
+        await table.send(session_id, "session.closed", p.SessionClosed(reason="gone"))
     elif sign == "refused":
         cancel = table.wire.last("control.turn.cancel")
-        await table.say(session_id, "session.error", p.SessionError(
+        await table.send(session_id, "session.error", p.SessionError(
             error_code="UNKNOWN_TURN", message="not open", fatal=False), in_reply_to=cancel.message_id)
     else:
         await (await table.lane(session_id)).call(Within(lambda lane: returned(lane, None)))
@@ -288,15 +288,15 @@ async def test_a_turn_index_is_used_once() -> None:
     await table.ended(session_id)
     second = await table.execute("two", target=Target(session_id=session_id))
     prompt = table.wire.last("control.prompt.request").payload
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="t2", turn_index=0),
-                    prompt_id=prompt.prompt_id)
+    await table.send(session_id, "session.turn.start", p.TurnStart(turn_id="t2", turn_index=0),
+                     prompt_id=prompt.prompt_id)
     state, code, message = await failure(table, second.id)
     assert (state, code) == ("failed", "INVALID_FRAME")
     assert "turn_index 0 was used before; the next one is 1" in message
     await table.ended(session_id, turn_id="t2")
     third = await table.execute("three", target=Target(session_id=session_id))
-    await table.say(session_id, "session.turn.start", p.TurnStart(turn_id="t3", turn_index=7),
-                    prompt_id=table.wire.last("control.prompt.request").payload.prompt_id)
+    await table.send(session_id, "session.turn.start", p.TurnStart(turn_id="t3", turn_index=7),
+                     prompt_id=table.wire.last("control.prompt.request").payload.prompt_id)
     assert await table.state(third.id) == "running"  # An index may be left out; the runner may have lost that turn.
 
 
@@ -304,7 +304,7 @@ async def test_a_turn_index_is_used_once() -> None:
 async def test_a_malformed_usage_ends_its_turn_all_the_same() -> None:
     table = Table()
     command_id, session_id = await running(table)
-    await table.say(session_id, "session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"))
+    await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"))
     usage = msgspec.to_builtins(USAGE)
     usage["token_usage"]["input_tokens"] = -5
     await say_raw(table, session_id, "session.usage", usage)

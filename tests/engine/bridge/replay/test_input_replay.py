@@ -78,7 +78,7 @@ class Session:
             case "result":
                 await table.result(session_id, "x" * self.invocation, invocation=invocation)
             case "text":
-                await table.say(session_id, "agent.text.done", p.TextDone(
+                await table.send(session_id, "agent.text.done", p.TextDone(
                     turn_id=turn, block_id="b", text="It is done."))
             case "ends":
                 await table.ended(session_id)

@@ -27,7 +27,7 @@ def sha(raw: bytes) -> str:
 
 
 @pytest.mark.req("J-12", "P-2")
-async def test_the_bytes_of_an_approval_are_those_of_its_digest_to_the_last_blank(gateway: Gateway) -> None:
+async def test_the_input_of_an_approval_is_byte_for_byte_that_of_its_digest(gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_1", digest=sha(SUBJECT), subject=msgspec.Raw(SUBJECT))
     await gateway.desk.add_approval("apr_2", digest=sha(b'{"a" : 1.0}'), input=msgspec.Raw(b'{"a" : 1.0}'))
     for approval_id, raw in (("apr_1", SUBJECT), ("apr_2", b'{"a" : 1.0}')):
@@ -44,13 +44,13 @@ async def test_the_bytes_of_an_approval_are_those_of_its_digest_to_the_last_blan
 
 
 @pytest.mark.req("P-2", "H-5")
-async def test_bytes_that_are_not_those_of_the_digest_are_not_shown(gateway: Gateway) -> None:
+async def test_bytes_that_do_not_match_the_digest_are_not_shown(gateway: Gateway) -> None:
     await gateway.desk.add_approval("apr_1", digest=sha(SUBJECT), subject=msgspec.Raw(SUBJECT + b" "))
     refused(await gateway.http.get("/v1/approvals/apr_1/input"), "Conflict")
 
 
 async def ids(gateway: Gateway, **query: str) -> list[str]:
-    """Every approval that fits, over as many pages as it takes."""
+    """Every approval that matches, over all pages."""
     found: list[str] = []
     while True:
         page = (await gateway.http.get("/v1/approvals", params=query)).json()
@@ -81,7 +81,7 @@ async def test_approvals_are_found_by_agent_session_person_and_text(gateway: Gat
     refused(await gateway.http.get("/v1/approvals", params={"q": "x" * 4_097}), "InvalidPayload")
 
 
-async def test_a_search_looks_at_so_many_rows_a_request_and_goes_on_from_there(gateway: Gateway) -> None:
+async def test_a_search_reads_bounded_rows_per_request_and_continues_from_there(gateway: Gateway) -> None:
     for number in range(SCAN_MAX + 5):
         await gateway.desk.add_approval(f"apr_{number:05}", agent_id="old" if number < 2 else "shell")
     first = (await gateway.http.get("/v1/approvals", params={"agent": "old"})).json()
@@ -90,7 +90,7 @@ async def test_a_search_looks_at_so_many_rows_a_request_and_goes_on_from_there(g
 
 
 @pytest.mark.req("J-12")
-async def test_an_approval_names_the_host_and_shows_what_the_agent_shows(gateway: Gateway) -> None:
+async def test_an_approval_has_the_host_and_the_content_shown_by_the_agent(gateway: Gateway) -> None:
     subject = {"tool_name": "edit", "content": [{"type": "diff", "path": "/w/a", "oldText": "1", "newText": "2"}]}
     for number, tenant in (("1", "default"), ("2", "another")):
         record = RunnerRecord(runner_id=f"r{number}", tenant_id=tenant, token_sha256=number,

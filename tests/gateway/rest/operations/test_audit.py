@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 PUBLIC = Ed25519PrivateKey.from_private_bytes(bytes(range(32))).public_key()
 
 
-async def said(gateway: Gateway, who: str, comment: str) -> None:
+async def add_comment(gateway: Gateway, who: str, comment: str) -> None:
     draft = AuditDraft(tenant_id="default", at="2026-11-21T10:00:00.000Z", who={"id": who, "role": "approver"},
                        action="vote", personal={"comment": comment})
     await gateway.desk.ledger.commit(WriteBatch([AuditAppend(draft)]))
@@ -61,16 +61,16 @@ async def test_audit_is_read_in_pages_and_exported_with_its_checkpoint(gateway: 
 
 
 @pytest.mark.req("U-4")
-async def test_what_a_person_wrote_is_erased_and_the_log_stays_whole(gateway: Gateway) -> None:
+async def test_a_persons_texts_are_erased_and_the_log_still_verifies(gateway: Gateway) -> None:
     for number in range(3):
-        await said(gateway, "user:ann", f"ann {number}")
-    await said(gateway, "user:bob", "bob")
-    told = await gateway.post("/v1/audit/erasures", {"who": "user:ann"}, "erase-ann-for-good")
-    assert told.json() == {"erased": [1, 2, 3], "has_more": False}
+        await add_comment(gateway, "user:ann", f"ann {number}")
+    await add_comment(gateway, "user:bob", "bob")
+    erasure = await gateway.post("/v1/audit/erasures", {"who": "user:ann"}, "erase-ann-for-good")
+    assert erasure.json() == {"erased": [1, 2, 3], "has_more": False}
     again = await gateway.post("/v1/audit/erasures", {"records": [4, 4, 99, 1, 0]})
     assert again.json()["erased"] == [4]
     replayed = await gateway.post("/v1/audit/erasures", {"who": "user:ann"}, "erase-ann-for-good")
-    assert replayed.json() == told.json()
+    assert replayed.json() == erasure.json()
     export = await gateway.http.get("/v1/audit/export")
     assert "ann 1" not in export.text
     assert '"bob"' not in export.text
@@ -81,8 +81,8 @@ async def test_what_a_person_wrote_is_erased_and_the_log_stays_whole(gateway: Ga
 
 
 @pytest.mark.req("U-4")
-async def test_only_admins_erase_and_only_one_way_at_a_time(gateway: Gateway) -> None:
-    await said(gateway, "user:ann", "hello")
+async def test_only_admins_erase_and_with_only_one_selector(gateway: Gateway) -> None:
+    await add_comment(gateway, "user:ann", "hello")
     for body in ({}, {"who": "user:ann", "records": [1]}, {"records": ["1"]}, {"whom": "x"}):
         assert (await gateway.post("/v1/audit/erasures", body)).status_code == 400
     async with gateway.as_role("auditor") as auditor:
@@ -103,7 +103,7 @@ async def wrote(gateway: Gateway, action: str, who: str = "user:ann", at: str = 
 
 
 async def searched(gateway: Gateway, **query: str) -> list[int]:
-    """The numbers of all records that fit, over as many pages as it takes, but those of the reading itself."""
+    """The numbers of all matching records over all pages, except those of the reading itself."""
     found: list[int] = []
     query.setdefault("limit", "2")
     while True:
@@ -115,7 +115,7 @@ async def searched(gateway: Gateway, **query: str) -> list[int]:
 
 
 @pytest.mark.req("J-13", "U-5")
-async def test_records_are_found_by_who_what_and_when_in_either_order(gateway: Gateway) -> None:
+async def test_records_are_found_by_person_action_and_time_in_either_order(gateway: Gateway) -> None:
     await wrote(gateway, "enqueue", command_id="cmd_1", session_id="s1")
     await wrote(gateway, "vote", "user:bob", approval_id="apr_1", session_id="s1")
     await wrote(gateway, "vote", "agent:ann", "2026-11-22T10:00:00.000Z", approval_id="apr_2")
@@ -136,7 +136,7 @@ async def test_records_are_found_by_who_what_and_when_in_either_order(gateway: G
 
 
 @pytest.mark.req("U-5")
-async def test_a_clock_that_was_set_back_hides_nothing_from_a_search(gateway: Gateway) -> None:
+async def test_a_search_finds_records_of_a_clock_that_was_set_back(gateway: Gateway) -> None:
     await wrote(gateway, "vote", at="2026-11-21T10:00:00.000Z")
     await wrote(gateway, "vote", at="2026-11-21T09:30:00.000Z")
     await wrote(gateway, "vote", at="2026-11-21T10:01:00.000Z")
@@ -146,7 +146,7 @@ async def test_a_clock_that_was_set_back_hides_nothing_from_a_search(gateway: Ga
 
 
 @pytest.mark.req("U-1", "U-5")
-async def test_a_search_is_recorded_and_its_following_pages_are_not(gateway: Gateway) -> None:
+async def test_a_search_is_audited_and_its_following_pages_are_not(gateway: Gateway) -> None:
     for _ in range(3):
         await wrote(gateway, "vote")
     first = await got(gateway, "/v1/audit", order="newest", limit=1)

@@ -35,18 +35,18 @@ def search(**fields: Any) -> AuditSearch:
     ({"to_ms": NOON_MS + 1}, True),
     ({"actor": "ann", "action": "vote", "from_ms": 0, "to_ms": NOON_MS + 1}, True),
 ])
-def test_a_record_fits_all_that_is_looked_for(fields: dict[str, Any], fits: bool) -> None:
+def test_a_record_must_match_every_criterion(fields: dict[str, Any], fits: bool) -> None:
     test = search(**fields).test
     assert test is not None
     assert test(record()) is fits
 
 
-def test_without_anything_to_look_for_there_is_no_test() -> None:
+def test_without_criteria_there_is_no_filter() -> None:
     assert search().test is None
     assert search(from_ms=0).test is not None
 
 
-def test_the_log_is_left_where_no_record_can_fit_any_more_clocks_that_were_set_back_included() -> None:
+def test_a_search_stops_past_its_time_range_and_allows_for_clock_changes() -> None:
     found = search(from_ms=NOON_MS, to_ms=NOON_MS + 10)
     assert not found.is_before(record(NOON_MS - CLOCK_SLACK_MS))
     assert found.is_before(record(NOON_MS - CLOCK_SLACK_MS - 1))
@@ -61,7 +61,7 @@ def test_the_log_is_left_where_no_record_can_fit_any_more_clocks_that_were_set_b
     False),
     ("ann", "ann", True), ("ann", "user:anna", False), ("", "user:", True), ("b", "oidc:a:b", False),
 ])
-def test_a_name_alone_finds_people_and_agents(wanted: str, who: str, named: bool) -> None:
+def test_a_name_without_type_finds_people_and_agents(wanted: str, who: str, named: bool) -> None:
     assert is_named(wanted, who, "owner") is named
 
 
@@ -70,7 +70,7 @@ def test_a_name_alone_finds_people_and_agents(wanted: str, who: str, named: bool
     ("user:gateway", "gateway", "system", False), ("user:local", "local", "runner", False),
     ("user:unknown", "unknown", "none", False),
 ])
-def test_a_person_is_found_in_records_of_earlier_versions_and_nobody_else(
+def test_only_the_person_is_found_in_records_of_earlier_versions(
     wanted: str, who: str, role: str, named: bool,
 ) -> None:
     assert is_named(wanted, who, role) is named

@@ -23,7 +23,7 @@ async def got(gateway: Gateway, path: str, **query: Any) -> Any:
 
 
 @pytest.mark.req("U-3", "U-5")
-async def test_a_checkpoint_and_its_proofs_hold_by_themselves(gateway: Gateway) -> None:
+async def test_a_checkpoint_and_its_proofs_verify_offline(gateway: Gateway) -> None:
     await gateway.desk.audit(300)
     answer = await gateway.http.get("/v1/audit/checkpoint")
     assert answer.headers["Content-Type"].startswith("text/plain")
@@ -32,14 +32,14 @@ async def test_a_checkpoint_and_its_proofs_hold_by_themselves(gateway: Gateway) 
     assert earlier.size == 300
     await gateway.desk.audit(123)
     later = parse_checkpoint((await gateway.http.get("/v1/audit/checkpoint")).text)
-    told = await got(gateway, "/v1/audit/proof/consistency", first=300)
-    proof = [bytes.fromhex(one) for one in told["proof"]]
+    proved = await got(gateway, "/v1/audit/proof/consistency", first=300)
+    proof = [bytes.fromhex(one) for one in proved["proof"]]
     assert continues(300, earlier.root, 423, later.root, proof)
     for seq in (1, 256, 257, 423):
-        told = await got(gateway, "/v1/audit/proof/inclusion", seq=seq)
-        proof = [bytes.fromhex(one) for one in told["proof"]]
-        assert includes(bytes.fromhex(told["hash"]), seq - 1, 423, proof, later.root)
-        assert not includes(bytes.fromhex(told["hash"]), seq, 423, proof, later.root)
+        proved = await got(gateway, "/v1/audit/proof/inclusion", seq=seq)
+        proof = [bytes.fromhex(one) for one in proved["proof"]]
+        assert includes(bytes.fromhex(proved["hash"]), seq - 1, 423, proof, later.root)
+        assert not includes(bytes.fromhex(proved["hash"]), seq, 423, proof, later.root)
     assert (await got(gateway, "/v1/audit/proof/inclusion", seq=3, size=300))["root"] == earlier.root.hex()
 
 
@@ -48,7 +48,7 @@ async def test_a_checkpoint_and_its_proofs_hold_by_themselves(gateway: Gateway) 
     ("inclusion", 400), ("inclusion?seq=0", 400), ("inclusion?seq=9", 404), ("inclusion?seq=1&size=99", 404),
     ("consistency", 400), ("consistency?first=4&second=3", 400), ("consistency?first=1&second=99", 404),
 ])
-async def test_a_proof_of_what_is_not_there_is_refused_in_a_sentence(gateway: Gateway, path: str, status: int) -> None:
+async def test_a_proof_of_a_missing_record_is_refused_in_one_sentence(gateway: Gateway, path: str, status: int) -> None:
     await gateway.desk.audit(3)
     answer = await gateway.http.get("/v1/audit/proof/" + path)
     assert answer.status_code == status

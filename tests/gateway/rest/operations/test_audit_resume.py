@@ -24,7 +24,7 @@ async def got(gateway: Gateway, path: str, **query: Any) -> Any:
 
 
 @pytest.mark.req("U-3", "U-1")
-async def test_a_log_that_nothing_leads_up_to_is_accepted_by_an_auditor_and_says_so(tmp_path: Path) -> None:
+async def test_a_log_without_checkpoints_is_accepted_by_an_auditor_on_record(tmp_path: Path) -> None:
     desk = SmallDesk()
     await desk.audit(3)
     desk.ledger._room.begun.clear()  # pyright: ignore[reportPrivateUsage] - as if another process had written them

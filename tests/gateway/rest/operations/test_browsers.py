@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
 
-from gateway.rest.operations.test_keys import asking
+from gateway.rest.operations.test_keys import client_with
 from gateway.rest.test_routes import refused
 from interlock.engine.membership import Elsewhere
 from interlock.gateway.access.credentials import digest
@@ -100,7 +100,7 @@ async def test_a_code_opens_one_session_that_is_cookie_and_header_together(gatew
 
 @pytest.mark.anyio
 @pytest.mark.req("K-2")
-async def test_either_half_alone_is_nothing_and_so_is_another_sessions_half(gateway: Gateway) -> None:
+async def test_one_half_or_another_sessions_half_is_not_a_credential(gateway: Gateway) -> None:
     async with browser(gateway) as page, browser(gateway) as thief, browser(gateway) as other:
         opened = await logged_in(page, code=await coded(gateway))
         assert await works(page)
@@ -144,7 +144,7 @@ async def test_a_request_of_another_page_is_refused_with_both_halves(gateway: Ga
 
 @pytest.mark.anyio
 @pytest.mark.req("K-1", "K-3")
-async def test_wrong_logins_of_an_address_are_slowed_down_and_a_good_one_is_let_in(gateway: Gateway) -> None:
+async def test_wrong_logins_of_an_address_are_limited_and_a_valid_one_accepted(gateway: Gateway) -> None:
     good = await coded(gateway)
     async with browser(gateway) as page:
         for _ in range(60):
@@ -160,7 +160,7 @@ async def test_wrong_logins_of_an_address_are_slowed_down_and_a_good_one_is_let_
 
 @pytest.mark.anyio
 @pytest.mark.req("K-1", "S-1")
-async def test_a_stream_opened_by_ticket_is_the_sessions_and_ends_with_it(gateway: Gateway) -> None:
+async def test_a_stream_opened_by_ticket_ends_with_its_browser_session(gateway: Gateway) -> None:
     await gateway.desk.feed(b'{"a":1}')
     async with browser(gateway) as page:
         opened = await logged_in(page, code=await coded(gateway))
@@ -241,7 +241,7 @@ class Corp:
 @pytest.mark.req("K-1", "L-3")
 async def test_only_keys_open_browser_sessions(gateway: Gateway) -> None:
     gateway.access.credentials.trust(Corp())
-    async with asking(gateway, "a.token.ofanissuer") as ann, browser(gateway) as page:
+    async with client_with(gateway, "a.token.ofanissuer") as ann, browser(gateway) as page:
         assert (await ann.get("/v1/whoami")).json()["key_id"] == "corp"
         refused(await ann.post("/v1/browser-codes", headers={"Idempotency-Key": "by-a-token-00001"}),
                 "UnsupportedCapability")

@@ -19,7 +19,7 @@ BODY = {"type": "execute", "target": {"agent_id": "shell"}, "payload": {"message
 
 @pytest.mark.req("C-0")
 @pytest.mark.parametrize("path", ["/v1/commands", "/commands"])
-async def test_a_command_is_taken_with_202_and_its_place(gateway: Gateway, path: str) -> None:
+async def test_a_command_is_accepted_with_202_and_its_location(gateway: Gateway, path: str) -> None:
     answer = await gateway.post(path, BODY)
     command = answer.json()
     assert answer.status_code == 202
@@ -33,7 +33,7 @@ async def test_a_command_is_taken_with_202_and_its_place(gateway: Gateway, path:
 
 
 @pytest.mark.req("M-1", "M-2")
-async def test_the_same_key_gets_the_same_bytes(gateway: Gateway) -> None:
+async def test_the_same_key_returns_the_same_bytes(gateway: Gateway) -> None:
     first = await gateway.post("/v1/commands", BODY, "same-key-same-answer")
     spaced = b'{ "target": {"agent_id":"shell"}, "payload": {"x":1.50,"messages":[]}, "type": "execute" }'
     again = await gateway.post("/commands", spaced, "same-key-same-answer")
@@ -81,13 +81,13 @@ async def test_a_key_in_flight_is_409_with_retry_after(gateway: Gateway) -> None
         ("the-header-says-this", {**BODY, "idempotency_key": "the-body-says-that"}, "InvalidPayload"),
     ],
 )
-async def test_keys_are_of_one_form(gateway: Gateway, key: str, body: object, code: str) -> None:
+async def test_a_malformed_idempotency_key_is_refused(gateway: Gateway, key: str, body: object, code: str) -> None:
     answer = await gateway.post("/v1/commands", body, key)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
 
 
 @pytest.mark.req("M-1")
-async def test_the_key_may_stand_in_the_body(gateway: Gateway) -> None:
+async def test_the_key_may_be_in_the_body(gateway: Gateway) -> None:
     body = {**BODY, "idempotency_key": "a-key-in-the-body"}
     first = await gateway.post("/v1/commands", body, "")
     again = await gateway.post("/v1/commands", body, "a-key-in-the-body")
@@ -96,7 +96,7 @@ async def test_the_key_may_stand_in_the_body(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("M-1")
-async def test_the_drafts_own_example_of_a_key_is_accepted(gateway: Gateway) -> None:
+async def test_the_example_key_of_the_draft_is_accepted(gateway: Gateway) -> None:
     assert (await gateway.post("/v1/commands", BODY, "c6b2a...")).status_code == 202
 
 
@@ -131,7 +131,7 @@ async def test_an_integer_may_be_written_with_a_fraction(gateway: Gateway) -> No
 
 @pytest.mark.req("C-0")
 @pytest.mark.parametrize("wrong", [1.5, "1", True, None, 1e300])
-async def test_what_is_not_an_integer_is_refused_with_its_place(gateway: Gateway, wrong: object) -> None:
+async def test_a_value_that_is_not_an_integer_is_refused_with_its_place(gateway: Gateway, wrong: object) -> None:
     answer = await gateway.post("/v1/commands", {**BODY, "priority": wrong})
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["pointer"] == "/priority"
@@ -182,7 +182,7 @@ async def test_anothers_command_and_a_missing_one_are_the_same_404(gateway: Gate
 
 
 @pytest.mark.req("C-0")
-async def test_the_approval_of_a_command_in_the_seeds_shape(gateway: Gateway) -> None:
+async def test_the_approval_of_a_command_has_the_documented_shape(gateway: Gateway) -> None:
     command_id = await gateway.execute()
     answer = await gateway.http.get(f"/v1/commands/{command_id}/approval")
     assert answer.json() == {"command_id": command_id, "required": 0, "grants": []}
@@ -195,13 +195,13 @@ async def test_the_approval_of_a_command_in_the_seeds_shape(gateway: Gateway) ->
     await gateway.desk.commit([PutCommand(msgspec.structs.replace(held, command=msgspec.structs.replace(
         held.command, approval_id="apr_1")))])
     answer = await gateway.http.get(f"/v1/commands/{command_id}/approval")
-    # It waits while required > grants.length: what was taken back, and a no, are no grants.
+    # It waits while required > grants.length: withdrawn votes and denials are not grants.
     assert answer.json() == {"command_id": command_id, "required": 2,
                              "grants": [{"by": "user:ann", "at": "4", "method": "signature"}]}
 
 
 @pytest.mark.req("S-1")
-async def test_status_by_poll_goes_on_from_the_cursor(gateway: Gateway) -> None:
+async def test_status_by_poll_continues_from_the_cursor(gateway: Gateway) -> None:
     command_id = await gateway.execute()
     path = f"/v1/commands/{command_id}/status"
     gateway.desk.beating.add(command_id)
@@ -248,7 +248,7 @@ async def test_status_by_sse_closes_after_the_end_and_a_reconnect_gets_204(gatew
 
 @pytest.mark.req("S-2")
 @pytest.mark.parametrize("heartbeat_s", [0.02])
-async def test_heartbeats_have_no_id_and_stop_when_nobody_vouches(gateway: Gateway, heartbeat_s: float) -> None:
+async def test_heartbeats_have_no_id_and_stop_when_the_runner_sends_none(gateway: Gateway, heartbeat_s: float) -> None:
     command_id = await gateway.execute()
     gateway.desk.beating.add(command_id)
     async with gateway.sse(f"/v1/commands/{command_id}/status") as sse:
@@ -286,7 +286,7 @@ EXECUTE = {"type": "execute", "target": {"agent_id": "shell"}}
 
 
 @pytest.mark.req("F-1")
-async def test_who_prefers_to_wait_gets_the_ended_command(gateway: Gateway) -> None:
+async def test_a_client_that_prefers_to_wait_gets_the_ended_command(gateway: Gateway) -> None:
     asking = asyncio.ensure_future(gateway.post("/v1/commands", EXECUTE, headers={"Prefer": "wait=20"}))
     async with gateway.desk.viewers.join("default", "c/cmd_00000000000000000000000001", 0) as viewer:
         await viewer.next(10)
@@ -298,7 +298,7 @@ async def test_who_prefers_to_wait_gets_the_ended_command(gateway: Gateway) -> N
 
 
 @pytest.mark.req("F-1", "M-1")
-async def test_a_wait_that_runs_out_is_504_and_the_same_again_goes_on_waiting(gateway: Gateway) -> None:
+async def test_an_expired_wait_is_504_and_a_repetition_continues_it(gateway: Gateway) -> None:
     key, headers = "the-key-of-a-waiting-one", {"Prefer": "respond-async, wait=0"}
     ran_out = await gateway.post("/v1/commands", EXECUTE, key=key, headers=headers)
     problem = ran_out.json()
@@ -310,11 +310,11 @@ async def test_a_wait_that_runs_out_is_504_and_the_same_again_goes_on_waiting(ga
     assert gateway.desk.made == 1
 
 
-@pytest.mark.parametrize(("said", "meant"), [
+@pytest.mark.parametrize(("header", "meant"), [
     (["wait=5"], 5), (['wait="5"'], 5), (["respond-async", "wait=7;x=1"], 7), (["WAIT=900"], 30), (["wait=soon"], None),
     (["wait=-1"], None), (["wait"], None), ([], None)])
-def test_only_a_number_of_seconds_is_a_wish_to_wait(said: list[str], meant: int | None) -> None:
-    assert preferred_wait_s(said) == meant
+def test_only_a_number_of_seconds_is_a_preference_to_wait(header: list[str], meant: int | None) -> None:
+    assert preferred_wait_s(header) == meant
 
 
 @pytest.mark.req("C-5", "Y-8")
@@ -331,7 +331,7 @@ async def test_a_list_has_the_first_line_of_each_prompt_and_no_payload(gateway: 
 
 
 @pytest.mark.req("S-1", "S-2")
-async def test_a_poll_that_a_commands_end_overtakes_says_that_there_is_more(
+async def test_a_poll_overtaken_by_the_commands_end_has_more(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command_id = await gateway.execute()

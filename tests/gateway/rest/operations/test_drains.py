@@ -15,7 +15,7 @@ async def actions(gateway: Gateway) -> list[tuple[str, Any]]:
     return [(one["action"], one["meta"].get("scope")) for one in records]
 
 
-async def test_a_drain_is_in_the_status_until_it_is_ended(gateway: Gateway) -> None:
+async def test_a_drain_is_in_the_status_until_it_ends(gateway: Gateway) -> None:
     begun = await gateway.post("/v1/drain", {"scope": "gateway", "reason": "update"}, "drain-of-the-gateway")
     assert begun.status_code == 200, begun.text
     [drain] = begun.json()["drains"]
@@ -30,7 +30,7 @@ async def test_a_drain_is_in_the_status_until_it_is_ended(gateway: Gateway) -> N
     assert (await gateway.post("/v1/undrain", {"scope": "gateway"})).status_code == 404
 
 
-async def test_what_is_not_a_scope_is_refused_by_name(gateway: Gateway) -> None:
+async def test_an_unknown_scope_is_refused_by_name(gateway: Gateway) -> None:
     for body, pointer in (({"scope": "host"}, "/scope"), ({"scope": "agent"}, "/id"), ({}, "/scope")):
         answer = await gateway.post("/v1/drain", body)
         assert answer.status_code == 400

@@ -33,13 +33,13 @@ async def test_a_file_is_fetched_whole(gateway: Gateway) -> None:
     whole = await keep(gateway, "f1", b"one", b"two")
     answer = await gateway.http.get(f"{FILES}/f1")
     assert (answer.status_code, answer.content) == (200, whole)
-    told = answer.headers
-    assert (told["content-type"], told["content-length"]) == ("image/png", "6")
-    assert told["content-disposition"] == "attachment; filename=\"plot.png\"; filename*=UTF-8''plot.png"
-    assert (told["x-content-type-options"], told["content-security-policy"]) == ("nosniff", "sandbox")
+    received = answer.headers
+    assert (received["content-type"], received["content-length"]) == ("image/png", "6")
+    assert received["content-disposition"] == "attachment; filename=\"plot.png\"; filename*=UTF-8''plot.png"
+    assert (received["x-content-type-options"], received["content-security-policy"]) == ("nosniff", "sandbox")
 
 
-async def test_what_a_browser_could_run_goes_out_as_bytes(gateway: Gateway) -> None:
+async def test_a_file_that_a_browser_could_run_is_sent_as_bytes(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await keep(gateway, "f1", b"<script>", media_type="text/html")
     await keep(gateway, "f2", b"<svg>", media_type="image/svg+xml\r\nX: y")
@@ -60,7 +60,7 @@ async def test_files_are_listed_by_the_page(gateway: Gateway) -> None:
     assert set(last["items"][0]) == {"transfer_id", "name", "media_type", "size", "sha256", "purpose", "created_at"}
 
 
-async def test_what_is_not_there_is_missing(gateway: Gateway) -> None:
+async def test_a_missing_file_is_404(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await keep(gateway, "f1", b"gone")
     await gateway.desk.objects.drop(hashlib.sha256(b"gone").hexdigest())
@@ -75,11 +75,11 @@ async def test_what_is_not_there_is_missing(gateway: Gateway) -> None:
     ("é.png", "attachment; filename=\"_.png\"; filename*=UTF-8''%C3%A9.png"),
     ("/", "attachment; filename=\"file\"; filename*=UTF-8''file"),
 ])
-def test_a_name_that_an_agent_chose_stays_in_its_header(name: str, written: str) -> None:
+def test_a_name_chosen_by_an_agent_cannot_leave_its_header(name: str, written: str) -> None:
     assert disposition(name) == written
 
 
-async def test_a_store_that_does_not_answer_is_unavailable_and_the_file_is_not_called_gone(gateway: Gateway) -> None:
+async def test_an_unreachable_store_is_unavailable_and_the_file_not_reported_missing(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     await keep(gateway, "f1", b"one")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.test_chats import Room
+from engine.test_chats import ChatTable
 from small_gateway.desk import SmallDesk
 from small_gateway.running import Gateway, running
 
@@ -17,17 +17,17 @@ HELLO = {"channel": "telegram", "chat_type": "direct", "sender": "ann", "text": 
 
 
 @asynccontextmanager
-async def chatting(**settings: Any) -> AsyncIterator[tuple[Gateway, Room]]:
+async def chatting(**settings: Any) -> AsyncIterator[tuple[Gateway, ChatTable]]:
     """A gateway whose chats are the engine's own."""
-    room, desk = Room(**settings), SmallDesk()
-    desk.ledger, desk.chats = room.ledger, room.engine.chats
+    table, desk = ChatTable(**settings), SmallDesk()
+    desk.ledger, desk.chats = table.ledger, table.engine.chats
     async with running(60, desk=desk) as gateway:
-        yield gateway, room
+        yield gateway, table
 
 
 @pytest.mark.req("R-4")
 async def test_a_message_that_a_channel_delivers_twice_is_one_command() -> None:
-    async with chatting() as (gateway, room):
+    async with chatting() as (gateway, table):
         first = await gateway.post("/v1/inbound", HELLO, key="")
         again = await gateway.post("/v1/inbound", HELLO, key="")
         assert (first.status_code, again.status_code) == (202, 202)
@@ -36,11 +36,11 @@ async def test_a_message_that_a_channel_delivers_twice_is_one_command() -> None:
         assert first.headers["location"] == f"/v1/commands/{first.json()['command_id']}"
         other = await gateway.post("/v1/inbound", {**HELLO, "message_id": "2"}, key="")
         assert other.json()["command_id"] != first.json()["command_id"]
-        assert len(await room.ledger.live_commands(first.json()["session_id"], "default")) == 2
+        assert len(await table.ledger.live_commands(first.json()["session_id"], "default")) == 2
 
 
 @pytest.mark.req("R-4", "I-1")
-async def test_new_delivered_twice_resets_once() -> None:
+async def test_a_new_message_delivered_twice_resets_once() -> None:
     async with chatting() as (gateway, _):
         await gateway.post("/v1/inbound", HELLO, key="")
         asked = {**HELLO, "text": "/new start over", "message_id": "2"}
@@ -50,7 +50,7 @@ async def test_new_delivered_twice_resets_once() -> None:
 
 
 @pytest.mark.req("R-4")
-async def test_what_is_wrong_names_its_place_and_who_may_not_is_refused() -> None:
+async def test_an_invalid_field_is_named_and_a_caller_without_the_role_refused() -> None:
     async with chatting() as (gateway, _):
         for wrong, place in (({"chat_type": "crowd"}, "chat_type"), ({"chat_type": "group"}, "group_id"),
                              ({"text": ""}, "text"), ({"colour": "red"}, "colour")):

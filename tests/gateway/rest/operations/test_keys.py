@@ -1,4 +1,4 @@
-"""Keys and tenants over REST: made once, shown once, refused at once, and never beyond one's own roles and tenant."""
+"""Keys and tenants over REST: created once, shown once, revocable, and never beyond one's own roles and tenant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 ANN: dict[str, Any] = {"principal": {"type": "user", "id": "ann"}, "roles": ["operator", "approver"], "label": "laptop"}
 
 
-def asking(gateway: Gateway, key: str) -> httpx2.AsyncClient:
+def client_with(gateway: Gateway, key: str) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(base_url=gateway.base, headers={"Authorization": f"Bearer {key}"})
 
 
@@ -28,12 +28,12 @@ async def post(http: httpx2.AsyncClient, path: str, body: Any = None, key: str =
 
 
 @pytest.mark.req("K-1")
-async def test_a_key_is_shown_once_and_does_what_its_roles_allow(gateway: Gateway) -> None:
+async def test_a_key_is_shown_once_and_has_the_rights_of_its_roles(gateway: Gateway) -> None:
     answer = await gateway.post("/v1/keys", ANN)
     assert answer.status_code == 201, answer.text
     made = answer.json()
     assert made["key"].startswith("ilk_")
-    async with asking(gateway, made["key"]) as ann:
+    async with client_with(gateway, made["key"]) as ann:
         assert (await ann.get("/v1/whoami")).json() == {
             "tenant_id": "default", "principal": {"type": "user", "id": "ann"}, "roles": ["approver", "operator"],
             "key_id": made["key_id"]}
@@ -67,7 +67,9 @@ async def test_the_same_request_shows_the_same_key_and_no_store_has_it_in_clear(
     ({"roles": []}, "/roles"), ({"roles": ["runner"]}, "/roles"), ({"roles": ["king"]}, "/roles"),
     ({"principal": {"type": "user", "id": "corp:ann"}}, "/principal/id"), ({"ttl_ms": 0}, "/ttl_ms"),
 ])
-async def test_a_key_that_cannot_be_names_the_place(gateway: Gateway, change: dict[str, Any], pointer: str) -> None:
+async def test_the_error_of_an_invalid_key_request_names_the_place(
+    gateway: Gateway, change: dict[str, Any], pointer: str
+) -> None:
     problem = refused(await gateway.post("/v1/keys", {**ANN, **change}), "InvalidPayload")
     assert problem["errors"][0]["pointer"] == pointer  # type: ignore[index]
 
@@ -79,7 +81,7 @@ async def test_an_owner_makes_a_tenant_and_its_first_key_and_suspends_it(gateway
     refused(await gateway.post("/v1/tenants", {"tenant_id": "../x"}), "InvalidPayload")
     refused(await gateway.post("/v1/keys", {**ANN, "tenant_id": "nowhere"}), "NotFound")
     made = (await gateway.post("/v1/keys", {**ANN, "roles": ["admin"], "tenant_id": "acme"})).json()
-    async with asking(gateway, made["key"]) as ann:
+    async with client_with(gateway, made["key"]) as ann:
         assert (await ann.get("/v1/whoami")).json()["tenant_id"] == "acme"
         status = (await ann.get("/v1/status")).json()
         assert (status["state_dir"], status["store_path"], status["tenant_id"]) == ("", "", "acme")
@@ -95,10 +97,10 @@ async def test_an_owner_makes_a_tenant_and_its_first_key_and_suspends_it(gateway
 
 
 @pytest.mark.req("K-1", "L-3")
-async def test_a_runners_token_tells_who_it_is_and_opens_nothing_else(gateway: Gateway) -> None:
+async def test_a_runners_token_answers_whoami_and_nothing_else(gateway: Gateway) -> None:
     await gateway.desk.ledger.commit(WriteBatch([Put(RunnerRecord(
         runner_id="rnr_1", tenant_id="default", token_sha256=digest("ilr_token"), device_name="d", created_ms=1,
         last_seen_ms=1))]))
-    async with asking(gateway, "ilr_token") as runner:
+    async with client_with(gateway, "ilr_token") as runner:
         assert (await runner.get("/v1/whoami")).json()["roles"] == ["runner"]
         refused(await runner.get("/v1/commands"), "Forbidden")

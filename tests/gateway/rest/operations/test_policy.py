@@ -27,7 +27,7 @@ async def remembered(gateway: Gateway, rule_id: str = "rul_1", tenant: str = "de
 
 
 @pytest.mark.req("P-1")
-async def test_the_rules_are_shown_in_the_order_in_which_they_are_asked(gateway: Gateway) -> None:
+async def test_the_rules_are_shown_in_evaluation_order(gateway: Gateway) -> None:
     gateway.desk.policy = RuleSet([Rule(name="mine", effect="allow", tool="ls"),
                                    Rule(name="no", effect="deny", tool="rm"),
                                    Rule(name="theirs", effect="deny", tenant="other")])
@@ -40,7 +40,7 @@ async def test_the_rules_are_shown_in_the_order_in_which_they_are_asked(gateway:
 
 
 @pytest.mark.req("P-1")
-async def test_a_described_call_is_decided_and_each_rule_before_it_says_why_not(gateway: Gateway) -> None:
+async def test_a_described_call_is_decided_and_each_skipped_rule_names_its_reason(gateway: Gateway) -> None:
     gateway.desk.policy = RuleSet([Rule(name="no rm", effect="deny", command="rm .*", reason="never"),
                                    Rule(name="git", effect="allow", tool="shell", words="git log **")])
     answer = (await gateway.http.get("/v1/policy/decision?agent=goose&tool=shell&command=git%20log")).json()
@@ -64,7 +64,7 @@ async def test_a_described_call_is_decided_by_its_person_and_its_runner(gateway:
 
 
 @pytest.mark.req("P-1", "J-4", "H-18")
-async def test_the_box_is_the_one_of_the_query_or_else_the_session_s_own(gateway: Gateway) -> None:
+async def test_the_box_is_that_of_the_query_or_of_the_session(gateway: Gateway) -> None:
     gateway.desk.policy = RuleSet([Rule(name="boxed", effect="allow", door="command", permission="never", box=True)])
     closed = {"walls": "namespace", "limited": True, "network": "none"}
     states = {"offered": {"opening": "closed", "offered_box": closed}, "stated": {"opening": "open", "box": closed},
@@ -141,7 +141,7 @@ async def test_a_described_call_is_proposed_by_its_kind_only_if_the_config_says_
 
 
 @pytest.mark.req("P-1", "H-6")
-async def test_a_whole_request_is_judged_by_every_fact_of_it(gateway: Gateway) -> None:
+async def test_a_whole_request_is_decided_by_all_its_facts(gateway: Gateway) -> None:
     gateway.desk.policy = RuleSet([Rule(name="secrets", effect="deny", path="secret/**")])
     subject = json.dumps({"tool_name": "edit", "input": {}, "locations": ["/w/secret/a"]})
     query = {"agent": "goose", "workspace": "/w", "subject": subject}
@@ -178,7 +178,7 @@ async def test_a_person_registers_and_revokes_a_signing_key(gateway: Gateway) ->
 
 
 @pytest.mark.req("P-4", "K-1")
-async def test_a_key_that_another_tenant_has_registered_is_registered_as_any_other(gateway: Gateway) -> None:
+async def test_a_key_registered_in_another_tenant_can_be_registered_too(gateway: Gateway) -> None:
     ours = await gateway.post("/v1/signing-keys", {"public_key": PUBLIC})
     async with gateway.as_role("owner", "other") as elsewhere:
         theirs = await elsewhere.post("/v1/signing-keys", json={"public_key": PUBLIC},

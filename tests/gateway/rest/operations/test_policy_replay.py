@@ -42,7 +42,7 @@ async def replayed(client: Any, **body: Any) -> Any:
     return await client.post("/v1/policy/replay", json=body, headers={"Idempotency-Key": key})
 
 
-async def test_was_and_would_be_of_the_calls_on_record(gateway: Gateway) -> None:
+async def test_recorded_calls_are_shown_with_their_past_and_new_decision(gateway: Gateway) -> None:
     await recorded(gateway, "git log", "rm -r /")
     rules = [{"name": "git", "effect": "allow", "words": "git log **"}, {"name": "no", "effect": "deny",
                                                                          "command": "rm .*"}]
@@ -76,7 +76,7 @@ async def test_no_session_of_another_tenant_is_read(gateway: Gateway) -> None:
     ({"name": "x", "effect": "allow", "command": "git (status"}, "command"),
     ({"name": "x", "effect": "deny", "colour": "red"}, "colour"),
 ])
-async def test_a_rule_that_is_not_one_is_refused_with_its_place(
+async def test_an_invalid_rule_is_refused_with_its_place(
     gateway: Gateway, rule: dict[str, Any], sentence: str
 ) -> None:
     async with gateway.as_role("operator") as client:
@@ -86,7 +86,7 @@ async def test_a_rule_that_is_not_one_is_refused_with_its_place(
         assert sentence in answer.json()["detail"]
 
 
-async def test_a_pattern_made_to_be_slow_is_not(gateway: Gateway) -> None:
+async def test_a_pattern_with_backtracking_is_matched_in_bounded_time(gateway: Gateway) -> None:
     await recorded(gateway, "a" * 4_000 + "!")
     async with gateway.as_role("operator") as client:
         began = time.process_time()
@@ -95,7 +95,7 @@ async def test_a_pattern_made_to_be_slow_is_not(gateway: Gateway) -> None:
         assert time.process_time() - began < 5, "exponential would take years"
 
 
-async def test_a_long_session_is_read_to_a_bound_and_says_so(
+async def test_a_long_session_is_read_to_a_bound_and_marked(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy_replay, "FRAMES_MAX", 6)
@@ -106,7 +106,7 @@ async def test_a_long_session_is_read_to_a_bound_and_says_so(
         assert ([one["what"] for one in answer["calls"]], answer["has_more"]) == (["$ one", "$ two"], True)
 
 
-async def test_many_sessions_are_read_to_a_bound_of_all(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_sessions_are_read_to_a_common_bound(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy_replay, "FRAMES_ALL_MAX", 3)
     monkeypatch.setattr(policy_replay, "FRAMES_A_PAGE", 3)
     await recorded(gateway, "one", session_id="s1")

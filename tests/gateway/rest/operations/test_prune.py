@@ -36,7 +36,7 @@ async def old_command(gateway: Gateway) -> str:
 
 
 @pytest.mark.req("G-5", "M-1", "S-2")
-async def test_it_is_counted_first_then_forgotten_and_a_cursor_behind_it_answers_410(gateway: Gateway) -> None:
+async def test_events_are_counted_then_deleted_and_a_cursor_behind_them_is_410(gateway: Gateway) -> None:
     command = await old_command(gateway)
     page = (await gateway.http.get(f"/v1/commands/{command}/status", params={"limit": 1})).json()
     body = {"older_than_ms": MONTH, "dry_run": True}
@@ -56,19 +56,19 @@ async def test_it_is_counted_first_then_forgotten_and_a_cursor_behind_it_answers
 
 
 @pytest.mark.req("G-5", "U-1")
-async def test_the_log_says_what_is_about_to_go_and_what_went(gateway: Gateway) -> None:
+async def test_a_prune_is_audited_before_and_after(gateway: Gateway) -> None:
     await old_command(gateway)
     await gateway.post("/v1/prune", {"older_than_ms": MONTH})
     records = [json.loads(one.body) for one in await gateway.desk.ledger.audit("default", 0, 100)]
-    told = [(one["who"]["id"], one["meta"]["step"], one["meta"]["events"]) for one in records
-            if one["action"] == "prune"]
-    assert told == [("user:owner", "begun", 3), ("user:owner", "done", 3)]
+    recorded = [(one["who"]["id"], one["meta"]["step"], one["meta"]["events"]) for one in records
+                if one["action"] == "prune"]
+    assert recorded == [("user:owner", "begun", 3), ("user:owner", "done", 3)]
     await gateway.post("/v1/prune", {"older_than_ms": MONTH})
     assert len(await gateway.desk.ledger.audit("default", 0, 100)) == len(records)
 
 
 @pytest.mark.req("G-5", "K-1")
-async def test_who_may_and_how_young_it_may_be(gateway: Gateway) -> None:
+async def test_the_role_and_the_minimum_age_are_checked(gateway: Gateway) -> None:
     for role in ("viewer", "operator", "auditor"):
         async with gateway.as_role(role) as other:
             answer = await other.post("/v1/prune", json={"older_than_ms": MONTH}, headers={"Idempotency-Key": "r" * 16})
@@ -81,7 +81,7 @@ async def test_who_may_and_how_young_it_may_be(gateway: Gateway) -> None:
 
 
 @pytest.mark.req("G-5", "J-8")
-async def test_everybody_sees_how_long_what_is_kept_and_when_it_was_last_looked_at(gateway: Gateway) -> None:
+async def test_every_role_sees_the_retention_periods_and_the_last_run(gateway: Gateway) -> None:
     async with gateway.as_role("viewer") as viewer:
         assert (await viewer.get("/v1/retention")).json() == {
             "keep_ms": None, "answers_ms": DAY_MS, "usage_ms": 400 * DAY_MS, "last_pruned_at": None}

@@ -71,7 +71,7 @@ async def audited(gateway: Gateway) -> list[str]:
 
 
 @pytest.mark.req("F-1")
-async def test_a_gateway_without_push_says_so_and_how_to_have_it(gateway: Gateway) -> None:
+async def test_a_gateway_without_push_names_the_remedy(gateway: Gateway) -> None:
     assert (await gateway.http.get(PATH)).json() == {"key": None, "items": []}
     assert gateway.access.push.channel("default") is None
     async with browser(gateway) as page, post_server() as service:
@@ -102,7 +102,7 @@ async def test_each_browser_of_an_approver_has_one_notice_without_details(gatewa
 
 @pytest.mark.needs("http-ece")
 @pytest.mark.req("P-8", "H-4")
-async def test_details_are_in_a_notice_only_if_the_config_says_so_and_fit(gateway: Gateway) -> None:
+async def test_details_are_in_a_notice_only_if_configured_and_if_they_fit(gateway: Gateway) -> None:
     async with pushing(gateway, details=True) as service, subscribed(gateway, service, "phone") as (_, phone, _):
         await notify(gateway)
         await notify(gateway, "dlv_2", msgspec.structs.replace(ASKING, lines='"\\ü' * 9_000))
@@ -112,7 +112,7 @@ async def test_details_are_in_a_notice_only_if_the_config_says_so_and_fit(gatewa
 
 
 @pytest.mark.req("F-1")
-async def test_what_is_not_a_browsers_subscription_is_refused(gateway: Gateway) -> None:
+async def test_an_invalid_subscription_is_refused(gateway: Gateway) -> None:
     async with pushing(gateway) as service, browser(gateway) as page:
         there = SubscribedBrowser(service)
         body = {"endpoint": there.endpoint, "keys": there.keys}

@@ -24,8 +24,8 @@ async def code_of(gateway: Gateway, key: str | None = None, **body: Any) -> str:
 
 
 async def pair(gateway: Gateway, code: str, **body: Any) -> httpx2.Response:
-    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
-        return await nobody.post("/v1/runners/pair", json={"code": code, **body})
+    async with httpx2.AsyncClient(base_url=gateway.base) as anonymous:
+        return await anonymous.post("/v1/runners/pair", json={"code": code, **body})
 
 
 async def audit(gateway: Gateway) -> list[tuple[str, str, str]]:
@@ -34,7 +34,7 @@ async def audit(gateway: Gateway) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.req("M-1", "M-2")
-async def test_a_secret_is_answered_again_under_its_key_and_kept_sealed(gateway: Gateway) -> None:
+async def test_a_secret_is_returned_again_under_its_key_and_stored_sealed(gateway: Gateway) -> None:
     first = await gateway.post("/v1/runners/pairings", {"device_name": "a"}, "one-key-for-one-code")
     again = await gateway.post("/v1/runners/pairings", {"device_name": "a"}, "one-key-for-one-code")
     assert (again.status_code, again.content) == (201, first.content)
@@ -46,40 +46,40 @@ async def test_a_secret_is_answered_again_under_its_key_and_kept_sealed(gateway:
 
 
 @pytest.mark.req("K-1", "L-6")
-async def test_who_may_pair_rotate_revoke_and_see(gateway: Gateway) -> None:
-    told = (await pair(gateway, await code_of(gateway))).json()
+async def test_the_roles_that_may_pair_rotate_revoke_and_list(gateway: Gateway) -> None:
+    paired = (await pair(gateway, await code_of(gateway))).json()
     for role in ("viewer", "operator", "approver", "auditor"):
         async with gateway.as_role(role) as someone:
-            for path in ("pairings", f"{told['runner_id']}/rotate", f"{told['runner_id']}/revoke"):
+            for path in ("pairings", f"{paired['runner_id']}/rotate", f"{paired['runner_id']}/revoke"):
                 assert (await someone.post("/v1/runners/" + path, json={})).status_code == 403
             assert (await someone.get("/v1/runners")).status_code == 200
     async with gateway.as_role("admin", "other") as stranger:
         stranger.headers["Idempotency-Key"] = "a-key-of-another-tenant"
         assert (await stranger.get("/v1/runners")).json() == {"runners": []}
-        for name in (told["runner_id"], "rnr_nobody"):
+        for name in (paired["runner_id"], "rnr_nobody"):
             assert (await stranger.post(f"/v1/runners/{name}/revoke", json={})).status_code == 404
             assert (await stranger.post(f"/v1/runners/{name}/rotate", json={})).status_code == 404
     assert (await gateway.http.get("/v1/runners/pair")).status_code == 405
 
 
 @pytest.mark.req("L-6")
-async def test_a_revoked_runner_stays_in_the_list_and_out_of_the_house(gateway: Gateway) -> None:
-    told = (await pair(gateway, await code_of(gateway), device_name="desk")).json()
-    await gateway.desk.ledger.commit(WriteBatch([Note(RUNNERS, "default", told["runner_id"], NOW + 5)]))
-    answer = await gateway.post(f"/v1/runners/{told['runner_id']}/revoke", {})
-    expected = {"runner_id": told["runner_id"], "device_name": "desk", "status": "offline", "created_at": iso(NOW),
+async def test_a_revoked_runner_is_still_listed_and_cannot_connect(gateway: Gateway) -> None:
+    paired = (await pair(gateway, await code_of(gateway), device_name="desk")).json()
+    await gateway.desk.ledger.commit(WriteBatch([Note(RUNNERS, "default", paired["runner_id"], NOW + 5)]))
+    answer = await gateway.post(f"/v1/runners/{paired['runner_id']}/revoke", {})
+    expected = {"runner_id": paired["runner_id"], "device_name": "desk", "status": "offline", "created_at": iso(NOW),
                 "last_seen": iso(NOW + 5), "revoked": True}
     assert (answer.status_code, answer.json()) == (200, expected)
     assert (await gateway.http.get("/v1/runners")).json() == {"runners": [expected]}
-    assert [runner_id for runner_id, _ in gateway.desk.shut_out] == [told["runner_id"]]
-    refused = await gateway.post(f"/v1/runners/{told['runner_id']}/rotate", {})
+    assert [runner_id for runner_id, _ in gateway.desk.shut_out] == [paired["runner_id"]]
+    refused = await gateway.post(f"/v1/runners/{paired['runner_id']}/rotate", {})
     assert refused.json()["code"] == "Conflict"
-    assert (await gateway.post(f"/v1/runners/{told['runner_id']}/revoke", {})).status_code == 200
+    assert (await gateway.post(f"/v1/runners/{paired['runner_id']}/revoke", {})).status_code == 200
     assert [one for one in await audit(gateway) if one[0] == "revoke"] == [("revoke", "user:owner", "")]
 
 
 @pytest.mark.req("U-1")
-async def test_guessing_is_slow_and_recorded(gateway: Gateway) -> None:
+async def test_guessed_codes_are_rate_limited_and_audited(gateway: Gateway) -> None:
     code = await code_of(gateway)
     for _ in range(TRIES_SOURCE):
         assert (await pair(gateway, "AAAAA-AAAAA")).status_code == 401
@@ -107,8 +107,8 @@ def test_all_addresses_together_are_limited_too() -> None:
      ({"code": "x", "device_name": "a\x1b[2J"}, "/device_name"), ({"code": "x", "device_name": "d" * 129},
                                                                   "/device_name")],
 )
-async def test_what_is_not_of_the_form_is_named(gateway: Gateway, body: dict[str, Any], pointer: str) -> None:
-    async with httpx2.AsyncClient(base_url=gateway.base) as nobody:
-        answer = await nobody.post("/v1/runners/pair", json=body)
+async def test_a_malformed_field_is_named(gateway: Gateway, body: dict[str, Any], pointer: str) -> None:
+    async with httpx2.AsyncClient(base_url=gateway.base) as anonymous:
+        answer = await anonymous.post("/v1/runners/pair", json=body)
     assert answer.status_code == 400, answer.text
     assert answer.json()["errors"][0]["pointer"] == pointer

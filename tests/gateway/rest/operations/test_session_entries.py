@@ -1,4 +1,4 @@
-"""What a session's key carries, over REST: overrides, reset, history, archive; a verb sees its own effect (V-2)."""
+"""The entry of a session's key over REST: overrides, reset, history, archive; a verb sees its own effect (V-2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.test_chats import Room
+from engine.test_chats import ChatTable
 from gateway.rest.operations.test_inbound import HELLO
 from small_gateway.desk import SmallDesk
 from small_gateway.running import Gateway, running
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.anyio
 class EngineDesk(SmallDesk):
     """The small desk's listener, and the engine's own sessions."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, table: ChatTable) -> None:
         super().__init__()
-        self.ledger, self.chats, self.sessions = room.ledger, room.engine.chats, room.engine.sessions
+        self.ledger, self.chats, self.sessions = table.ledger, table.engine.chats, table.engine.sessions
 
 
 async def begun(gateway: Gateway) -> str:
@@ -34,32 +34,32 @@ async def patch(gateway: Gateway, session_id: str, **fields: Any) -> Any:
 
 @pytest.mark.req("V-2", "I-4")
 async def test_fields_are_set_and_cleared_one_by_one_and_shown() -> None:
-    async with running(60, desk=EngineDesk(Room())) as gateway:
+    async with running(60, desk=EngineDesk(ChatTable())) as gateway:
         session_id = await begun(gateway)
-        told = await patch(gateway, session_id, label=" work ", modelOverride="opus")
-        assert told.status_code == 200, told.text
-        assert (told.json()["entry"]["label"], told.json()["entry"]["modelOverride"]) == ("work", "opus")
+        changed = await patch(gateway, session_id, label=" work ", modelOverride="opus")
+        assert changed.status_code == 200, changed.text
+        assert (changed.json()["entry"]["label"], changed.json()["entry"]["modelOverride"]) == ("work", "opus")
         await patch(gateway, session_id, label=None)
         entry = (await gateway.http.get(f"/v1/sessions/{session_id}")).json()["entry"]
         assert ("label" in entry, entry["modelOverride"], entry["provider"]) == (False, "opus", "telegram")
 
 
 @pytest.mark.req("I-4")
-async def test_fields_of_other_programs_are_kept_and_none_of_them_stands_for_one_of_ours() -> None:
-    async with running(60, desk=EngineDesk(Room())) as gateway:
+async def test_unknown_fields_are_kept_and_cannot_replace_known_ones() -> None:
+    async with running(60, desk=EngineDesk(ChatTable())) as gateway:
         session_id = await begun(gateway)
         await patch(gateway, session_id, label="work", unknownFields={"theirs": {"a": [1, None]}})
-        told = await patch(gateway, session_id, thinkingLevel="high")
-        assert (told.json()["entry"]["theirs"], told.json()["entry"]["label"]) == ({"a": [1, None]}, "work")
+        changed = await patch(gateway, session_id, thinkingLevel="high")
+        assert (changed.json()["entry"]["theirs"], changed.json()["entry"]["label"]) == ({"a": [1, None]}, "work")
         for name in ("label", "inputTokens", "sessionId", "sessionStartedAt"):
-            told = await patch(gateway, session_id, unknownFields={name: 1})
-            assert (told.status_code, told.json()["code"]) == (400, "InvalidPayload"), told.text
+            changed = await patch(gateway, session_id, unknownFields={name: 1})
+            assert (changed.status_code, changed.json()["code"]) == (400, "InvalidPayload"), changed.text
         assert "theirs" not in (await patch(gateway, session_id, unknownFields={"theirs": None})).json()["entry"]
 
 
 @pytest.mark.req("V-2")
-async def test_what_cannot_be_set_is_refused_by_its_name_and_nothing_changes() -> None:
-    async with running(60, desk=EngineDesk(Room())) as gateway:
+async def test_a_read_only_field_is_refused_by_name_and_nothing_changes() -> None:
+    async with running(60, desk=EngineDesk(ChatTable())) as gateway:
         session_id = await begun(gateway)
         for wrong, place in (({"compactionCount": 3}, "compactionCount"), ({"sendPolicy": "maybe"}, "sendPolicy"),
                              ({"label": "a\nb"}, "label"), ({"label": "", "modelOverride": "opus"}, "label")):
@@ -71,7 +71,7 @@ async def test_what_cannot_be_set_is_refused_by_its_name_and_nothing_changes() -
 
 @pytest.mark.req("V-2", "I-3")
 async def test_a_reset_keeps_overrides_and_lists_the_old_session_as_history() -> None:
-    async with running(60, desk=EngineDesk(Room())) as gateway:
+    async with running(60, desk=EngineDesk(ChatTable())) as gateway:
         old = await begun(gateway)
         await patch(gateway, old, label="work", thinkingLevel="high")
         new = (await gateway.post(f"/v1/sessions/{old}/reset", {})).json()
@@ -86,11 +86,11 @@ async def test_a_reset_keeps_overrides_and_lists_the_old_session_as_history() ->
 
 
 @pytest.mark.req("V-2")
-async def test_an_archived_session_is_readable_its_key_begins_anew_and_it_can_come_back() -> None:
-    async with running(60, desk=EngineDesk(Room())) as gateway:
+async def test_an_archived_session_is_readable_restorable_and_frees_its_key() -> None:
+    async with running(60, desk=EngineDesk(ChatTable())) as gateway:
         session_id = await begun(gateway)
-        told = (await gateway.post(f"/v1/sessions/{session_id}/archive", {})).json()
-        assert told["entry"]["archivedAt"] > 0
+        changed = (await gateway.post(f"/v1/sessions/{session_id}/archive", {})).json()
+        assert changed["entry"]["archivedAt"] > 0
         assert (await gateway.http.get(f"/v1/sessions/{session_id}")).status_code == 200
         back = (await gateway.post(f"/v1/sessions/{session_id}/restore", {})).json()
         assert "archivedAt" not in back["entry"]

@@ -23,14 +23,14 @@ STEPS = [p.PlanStep(content="look", status="completed"), p.PlanStep(content="men
 async def opened(table: Table, **features: Any) -> str:
     command = await table.execute()
     session_id = command.target.session_id
-    await table.say(session_id, "session.capabilities", p.Capabilities(
+    await table.send(session_id, "session.capabilities", p.Capabilities(
         dps_version=DPS_VERSION, settings=MODES,
         features={"adapter_type": "process", "permission": "asks", "modes": ["default", "plan", "yolo"]} | features))
     return session_id
 
 
 async def plans(table: Table, session_id: str, *steps: p.PlanStep, **metadata: Any) -> None:
-    await table.say(session_id, "x-interlock.plan.changed", p.PlanChanged(turn_id="t1", steps=list(steps)), **metadata)
+    await table.send(session_id, "x-interlock.plan.changed", p.PlanChanged(turn_id="t1", steps=list(steps)), **metadata)
 
 
 async def report(table: Table, session_id: str) -> AgentReport:
@@ -45,19 +45,19 @@ def table_begun() -> Table:
     return table
 
 
-async def test_a_session_has_the_settings_of_its_opening_and_then_those_that_changed() -> None:
+async def test_a_session_shows_its_initial_settings_and_then_the_changed_ones() -> None:
     table = table_begun()
     session_id = await opened(table)
     assert (await report(table, session_id)) == (None, MODES)
-    await table.say(session_id, "x-interlock.settings.changed", IN_PLAN)
+    await table.send(session_id, "x-interlock.settings.changed", IN_PLAN)
     await table.restart()
     assert (await report(table, session_id)).settings == IN_PLAN
-    await table.say(session_id, "session.closed", p.SessionClosed(reason="idle"))
-    await table.say(session_id, "session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={}))
+    await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
+    await table.send(session_id, "session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={}))
     assert (await report(table, session_id)).settings is None, "another agent opened, which does not say"
 
 
-async def test_the_last_plan_stays_over_the_turns_end_until_it_is_taken_away() -> None:
+async def test_the_last_plan_stays_after_the_turn_until_it_is_cleared() -> None:
     table = table_begun()
     session_id = await opened(table)
     await table.started(session_id)
@@ -69,7 +69,7 @@ async def test_the_last_plan_stays_over_the_turns_end_until_it_is_taken_away() -
     assert found.steps == STEPS
     await table.execute("go on", target=Target(session_id=session_id))
     await table.started(session_id, "t2")
-    await table.say(session_id, "x-interlock.plan.changed", p.PlanChanged(turn_id="t2", steps=[]))
+    await table.send(session_id, "x-interlock.plan.changed", p.PlanChanged(turn_id="t2", steps=[]))
     assert (await report(table, session_id)).plan is None
 
 
@@ -90,7 +90,7 @@ async def set_to_plan(table: Table, session_id: str) -> None:
     await table.engine.sessions.patch(OWNER, session_id, {"modeOverride": "plan"}, remember)
 
 
-async def test_the_sessions_mode_goes_with_each_prompt_that_names_none_and_its_change_is_audited() -> None:
+async def test_the_sessions_mode_is_sent_with_prompts_without_one_and_changes_are_audited() -> None:
     table = table_begun()
     session_id = await opened(table)
     await set_to_plan(table, session_id)
@@ -100,7 +100,7 @@ async def test_the_sessions_mode_goes_with_each_prompt_that_names_none_and_its_c
     assert table.wire.last("control.prompt.request").payload.mode == "plan"
 
 
-async def test_a_mode_for_an_agent_without_modes_is_not_sent_and_that_is_said() -> None:
+async def test_a_mode_for_an_agent_without_modes_is_not_sent_and_a_notice_is() -> None:
     table = table_begun()
     session_id = await opened(table, modes=[], plan_mode=False)
     await set_to_plan(table, session_id)

@@ -17,7 +17,7 @@ async def ids(gateway: Gateway, **query: str) -> list[str]:
 
 
 @pytest.mark.req("J-11", "N-3")
-async def test_sessions_are_found_by_what_they_are_and_by_what_waits_in_them(gateway: Gateway) -> None:
+async def test_sessions_are_found_by_their_fields_and_pending_approvals(gateway: Gateway) -> None:
     await gateway.desk.add_session("s1", updated_ms=30)
     await gateway.desk.add_session("s2", updated_ms=20, agent_id="Goose", state="closed", runner_id="r2")
     await gateway.desk.add_session("s3", updated_ms=10, workspace="/srv/Other", session_key="agent:shell:dm:ann")

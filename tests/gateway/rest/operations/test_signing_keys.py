@@ -28,7 +28,7 @@ async def register(gateway: Gateway, body: PasskeyBody, origin: str | None = PAG
                               headers=headers)
 
 
-async def test_a_passkey_is_registered_for_who_asks_listed_audited_and_revoked(gateway: Gateway) -> None:
+async def test_a_passkey_is_registered_for_the_caller_listed_audited_and_revoked(gateway: Gateway) -> None:
     soft = SoftAuthenticator(origin=PAGE)
     answer = await register(gateway, soft.registration("user:owner", iso(NOW)))
     assert answer.status_code == 201, answer.text
@@ -58,7 +58,7 @@ async def test_a_key_that_has_an_id_of_an_earlier_version_is_not_registered_agai
     {"owner": "user:mallory"}, {"flags": 0x01}, {"host": "evil.example"}, {"at": iso(NOW - 6 * 60_000)},
     {"origin": "https://evil.example"},
 ])
-async def test_a_registration_that_its_person_did_not_confirm_here_and_now_is_refused(
+async def test_a_registration_without_fresh_user_verification_is_refused(
     gateway: Gateway, how: dict[str, Any]
 ) -> None:
     body = SoftAuthenticator(origin=PAGE).registration(**{"owner": "user:owner", "at": iso(NOW), **how})
@@ -66,14 +66,16 @@ async def test_a_registration_that_its_person_did_not_confirm_here_and_now_is_re
 
 
 @pytest.mark.parametrize("origin", [None, "http://127.0.0.1:1"])
-async def test_no_program_and_no_other_page_registers_one(gateway: Gateway, origin: str | None) -> None:
+async def test_neither_a_program_nor_another_origin_can_register_a_passkey(
+    gateway: Gateway, origin: str | None
+) -> None:
     soft = SoftAuthenticator(origin=PAGE)
     refused(await register(gateway, soft.registration("user:owner", iso(NOW)), origin),
             "Forbidden")
 
 
 @pytest.mark.parametrize("changes", [{"public_key": "aGk="}, {"credential_id": "a b"}, {"at": "noon"}])
-async def test_what_cannot_be_read_is_refused_by_its_place(gateway: Gateway, changes: dict[str, Any]) -> None:
+async def test_an_unreadable_registration_is_refused_with_its_place(gateway: Gateway, changes: dict[str, Any]) -> None:
     soft = SoftAuthenticator(origin=PAGE)
     body = soft.registration("user:owner", iso(NOW))
     refused(await register(gateway, msgspec.structs.replace(body, **changes)), "InvalidPayload")

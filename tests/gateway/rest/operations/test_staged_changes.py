@@ -1,4 +1,4 @@
-"""What git finds in a session's workspace, over REST (J-4)."""
+"""The git changes in a session's workspace, over REST (J-4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("J-4")]
 PATH = "/v1/sessions/s1/changes/git"
 
 
-async def test_whoever_reads_a_session_reads_what_changed_in_it(gateway: Gateway) -> None:
+async def test_a_reader_of_a_session_can_read_its_workspace_changes(gateway: Gateway) -> None:
     await gateway.desk.add_session()
     for role in ("viewer", "approver", "owner"):
         async with gateway.as_role(role) as http:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("N-3", "C-4")]
 
 
 class Watch(NamedTuple):
-    """What the gateway knows of the bus."""
+    """The gateway's state of the bus."""
 
     connected: bool
 
@@ -43,7 +43,7 @@ async def never(ended: asyncio.Event) -> Any:
         ended.set()
 
 
-async def test_a_single_gateway_waits_for_its_file_and_its_errors_are_its_own() -> None:
+async def test_a_single_gateway_waits_for_its_database_and_raises_its_errors() -> None:
     alone: Any = Parts(None)
     assert (await status.in_time(alone, answer())).status == 200  # type: ignore[attr-defined]
     with pytest.raises(LedgerError):
@@ -51,7 +51,7 @@ async def test_a_single_gateway_waits_for_its_file_and_its_errors_are_its_own() 
 
 
 @pytest.mark.parametrize("connected", [True, False])
-async def test_of_several_gateways_one_that_cannot_read_says_what_is_away(
+async def test_a_gateway_of_a_cluster_that_cannot_read_names_the_unavailable_server(
         connected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "IN_TIME_S", 0.01)
     ended = asyncio.Event()
@@ -62,7 +62,7 @@ async def test_of_several_gateways_one_that_cannot_read_says_what_is_away(
             await status.in_time(front, waiting)
         assert ("the bus does not answer" in refused.value.detail) is not connected
         assert refused.value.headers == {"Retry-After": str(status.RETRY_AFTER_S)}
-    await ended.wait()  # What did not answer is not left behind.
+    await ended.wait()  # The read that did not answer was cancelled.
 
 
 @pytest.mark.req("K-1")

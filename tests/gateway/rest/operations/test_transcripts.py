@@ -1,4 +1,4 @@
-"""Transcripts over the API: by the page, as a tree, as context; what changes them answers once (X-6)."""
+"""Transcripts over the API: by page, as a tree, as context; a change is applied once (X-6)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_tree_context_and_export_are_the_same_conversation(gateway: Gatewa
     assert (await gateway.http.get(f"{session}/doctor")).json()["sound"] is True
 
 
-async def test_who_may_not_see_the_raw_view_reads_no_transcript(gateway: Gateway, session: str) -> None:
+async def test_a_role_without_the_raw_view_cannot_read_transcripts(gateway: Gateway, session: str) -> None:
     for role, tenant, status in (("viewer", "default", 403), ("approver", "default", 403), ("auditor", "default", 200),
                                  ("owner", "other", 404)):
         async with gateway.as_role(role, tenant) as person:
@@ -84,7 +84,7 @@ async def test_a_change_that_is_sent_twice_happens_once(gateway: Gateway, sessio
     assert len((await gateway.http.get("/v1/sessions")).json()["items"]) == 2
 
 
-async def test_what_was_exported_is_imported(gateway: Gateway, session: str) -> None:
+async def test_an_exported_transcript_can_be_imported(gateway: Gateway, session: str) -> None:
     text = (await gateway.http.get(f"{session}/export")).text
     answer = await gateway.post("/v1/sessions/import", {"content": text, "agent_id": "shell"})
     assert answer.status_code == 201, answer.text
@@ -125,10 +125,10 @@ async def test_a_transcript_is_uploaded_piece_by_piece(
     again = await gateway.http.post(path, content=half, headers=headers)
     assert (again.json(), again.headers["Idempotency-Replayed"]) == (begun, "true")
     assert (await gateway.http.post(path, content=text, headers=headers)).status_code == 422
-    # What is damaged is mended up to a size, and refused with the remedy above it.
+    # Damage is repaired up to a size, and refused with the remedy above it.
     headers["Idempotency-Key"] = "upload-key-1234567"
-    mended = await gateway.http.post(path, content=half[:-9], headers=headers)
-    assert (mended.status_code, mended.json()["report"]["counts"]["torn_tail"]) == (201, 1)
+    repaired = await gateway.http.post(path, content=half[:-9], headers=headers)
+    assert (repaired.status_code, repaired.json()["report"]["counts"]["torn_tail"]) == (201, 1)
     headers["Idempotency-Key"] = "upload-key-2345678"
     monkeypatch.setattr(transcript_desk, "REPAIR_INLINE_BYTES", 0)
     monkeypatch.setattr(transcript_desk, "MAX_REPAIRED_BYTES", 100)
@@ -143,11 +143,11 @@ async def test_a_transcript_is_uploaded_piece_by_piece(
 
 
 @pytest.mark.req("K-4", "U-1")
-async def test_an_export_is_redacted_and_an_admin_may_have_it_as_it_is_which_is_recorded(
+async def test_an_export_is_redacted_unless_an_admin_requests_it_raw_on_record(
     gateway: Gateway, session: str
 ) -> None:
-    said = (await gateway.http.get(f"{session}/transcript")).json()["items"][0]["message"]["content"]
-    words = said if isinstance(said, str) else said[0]["text"]
+    prompt = (await gateway.http.get(f"{session}/transcript")).json()["items"][0]["message"]["content"]
+    words = prompt if isinstance(prompt, str) else prompt[0]["text"]
     assert gateway.desk.transcripts is not None
     gateway.desk.transcripts.configure(Redaction([RedactionRule(name="words", regex=re.escape(words))]).text)
     for form in ("jsonl", "markdown", "html"):

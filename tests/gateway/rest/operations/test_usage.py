@@ -26,7 +26,7 @@ async def asked(gateway: Gateway, **query: str) -> dict[str, Any]:
     return (await gateway.http.get("/v1/usage", params=query)).json()
 
 
-async def test_without_a_question_it_is_the_last_thirty_days_day_by_day(gateway: Gateway) -> None:
+async def test_without_parameters_usage_is_that_of_the_last_thirty_days_by_day(gateway: Gateway) -> None:
     await used(gateway, input_tokens=100, output_tokens=20, cache_read_tokens=7, cost_micros=1_500_000)
     await used(gateway, agent_id="goose", input_tokens=1, estimated_turns=1)
     await used(gateway, TODAY - 29, input_tokens=5)
@@ -41,7 +41,7 @@ async def test_without_a_question_it_is_the_last_thirty_days_day_by_day(gateway:
     assert (found["total"]["turns"], found["total"]["total_tokens"]) == (3, 126)
 
 
-async def test_it_is_kept_apart_by_what_is_asked_and_found_by_what_it_is_of(gateway: Gateway) -> None:
+async def test_usage_is_grouped_and_filtered_by_its_parameters(gateway: Gateway) -> None:
     await used(gateway, model="opus", input_tokens=10)
     await used(gateway, model="haiku", session_id="s2", person="", input_tokens=20)
     apart = await asked(gateway, by="person,model")
@@ -53,7 +53,7 @@ async def test_it_is_kept_apart_by_what_is_asked_and_found_by_what_it_is_of(gate
     assert (await asked(gateway, agent="nobody"))["items"] == []
 
 
-async def test_what_the_limit_leaves_out_is_counted_and_in_the_total(gateway: Gateway) -> None:
+async def test_groups_beyond_the_limit_are_counted_and_in_the_total(gateway: Gateway) -> None:
     for number in range(5):
         await used(gateway, session_id=f"s{number}", input_tokens=number)
     found = await asked(gateway, by="session", limit="2")
@@ -65,7 +65,7 @@ async def test_what_the_limit_leaves_out_is_counted_and_in_the_total(gateway: Ga
     {"by": "day,hour"}, {"from": "yesterday"}, {"from": "2027-1-5"}, {"to": "1969-12-31"}, {"limit": "5001"},
     {"from": "2027-01-15", "to": "2027-01-14"}, {"from": "2025-01-01", "to": "2027-01-15"}, {"sorted": "cost"},
 ])
-async def test_a_question_that_cannot_be_answered_says_which_word_is_wrong(gateway: Gateway, query: Any) -> None:
+async def test_an_invalid_usage_query_names_the_wrong_parameter(gateway: Gateway, query: Any) -> None:
     answer = await gateway.http.get("/v1/usage", params=query)
     refused(answer, "InvalidPayload")
     named = {place["path"] if "path" in place else str(place) for place in answer.json()["errors"]}

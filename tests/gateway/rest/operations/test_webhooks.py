@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("P-8")]
 
 
 class Receiver:
-    """Takes test messages, or says why not."""
+    """Accepts test messages, or returns the reason for a failure."""
 
     def __init__(self, why: str = "") -> None:
         self.why = why
@@ -35,7 +35,7 @@ async def delivery(gateway: Gateway, name: str, state: str, tenant: str = "defau
 
 
 @pytest.mark.req("O-11")
-async def test_webhooks_are_listed_by_their_host_with_what_waits_and_what_is_dead(gateway: Gateway) -> None:
+async def test_webhooks_are_listed_by_host_with_pending_and_dead_deliveries(gateway: Gateway) -> None:
     gateway.desk.hooks.update({("default", "ops"): ConfiguredWebhook("hooks.example", Receiver()),
                                ("default", "phone"): ConfiguredWebhook("ntfy.example", Receiver(), "ntfy"),
                                ("other", "theirs"): ConfiguredWebhook("other.example", Receiver())})
@@ -50,7 +50,7 @@ async def test_webhooks_are_listed_by_their_host_with_what_waits_and_what_is_dea
 
 
 @pytest.mark.req("F-1", "M-1")
-async def test_a_try_sends_one_message_and_a_receiver_that_fails_is_an_upstream_error(gateway: Gateway) -> None:
+async def test_a_test_sends_one_message_and_a_failing_receiver_is_an_upstream_error(gateway: Gateway) -> None:
     good = Receiver()
     gateway.desk.hooks.update({("default", "ops"): ConfiguredWebhook("h", good),
                                ("default", "bad"): ConfiguredWebhook("h", Receiver("away"))})
@@ -63,7 +63,7 @@ async def test_a_try_sends_one_message_and_a_receiver_that_fails_is_an_upstream_
     assert (await gateway.post("/v1/webhooks/none/test", {})).status_code == 404
 
 
-async def test_what_never_arrived_is_sent_again_from_the_first_try(gateway: Gateway) -> None:
+async def test_a_dead_delivery_is_retried_with_its_attempts_reset(gateway: Gateway) -> None:
     await delivery(gateway, "1", "dead")
     await delivery(gateway, "2", "delivered")
     await delivery(gateway, "3", "dead", "other")

@@ -31,7 +31,7 @@ class Refusals:
         return [(body["who"]["id"], body["meta"]["count"]) for body in bodies]
 
 
-async def test_the_first_is_written_at_once_and_those_behind_it_together() -> None:
+async def test_the_first_failure_is_written_immediately_and_later_ones_together() -> None:
     refusals = Refusals()
     for _ in range(5):
         await refusals.refuse()
@@ -53,7 +53,7 @@ async def test_each_source_is_counted_apart() -> None:
     assert await refusals.recorded("t2") == [("kim", 1)]
 
 
-async def test_past_the_bound_the_source_that_was_quiet_longest_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_past_the_bound_the_longest_idle_source_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth_failures, "MAX_SOURCES", 2)
     refusals = Refusals()
     for who in ("a", "b", "c", "a"):
@@ -67,7 +67,7 @@ def request(**scope: Any) -> HTTPConnection:
 
 
 @pytest.mark.req("U-4")
-async def test_what_is_personal_is_bounded_and_has_no_secret() -> None:
+async def test_personal_fields_are_bounded_and_contain_no_secret() -> None:
     shown = personal_of(request(client=("1.2.3.4", 7), headers=[(b"user-agent", b"curl/8 " + b"x" * 1_000)]))
 
     assert shown["ip"] == "1.2.3.4"

@@ -37,7 +37,7 @@ def test_both_halves_of_a_page_of_this_gateway_are_a_credential() -> None:
     {"sec_fetch_site": None}, {"sec_fetch_site": ("cross-site",)}, {"sec_fetch_site": ("same-site",)},
     {"sec_fetch_site": ("same-origin", "same-origin")},
 ], ids=str)
-def test_anything_less_or_from_elsewhere_is_refused(changes: dict[str, tuple[str, ...] | None]) -> None:
+def test_a_missing_half_or_another_origin_is_refused(changes: dict[str, tuple[str, ...] | None]) -> None:
     with pytest.raises(Problem) as refused:
         browser_token(request(**changes), NAME)  # type: ignore[arg-type]
 
@@ -49,7 +49,7 @@ def test_anything_less_or_from_elsewhere_is_refused(changes: dict[str, tuple[str
     ((f"{NAME}=half; {NAME}=planted",), ""), ((f"{NAME}=half", f"{NAME}=planted"), ""),
     ((f"{NAME}=not a half",), ""), ((f"x{NAME}=half",), ""), ((), ""),
 ])
-def test_a_cookie_that_stands_there_twice_was_planted_and_counts_as_none(lines: tuple[str, ...], found: str) -> None:
+def test_a_cookie_that_is_sent_twice_is_ignored(lines: tuple[str, ...], found: str) -> None:
     assert cookie_of({b"cookie": lines}, NAME) == found  # type: ignore[dict-item]
 
 
@@ -67,7 +67,7 @@ def test_a_request_that_no_browser_sent_passes_where_the_header_is_not_required(
 
 @pytest.mark.parametrize(("origin", "secure"), [
     ("https://g.example", True), ("http://localhost:1", False), (None, False)])
-def test_a_cookie_is_for_https_alone_where_the_page_came_over_it(origin: str | None, secure: bool) -> None:
+def test_a_cookie_is_secure_if_the_page_was_loaded_over_https(origin: str | None, secure: bool) -> None:
     headers = {b"origin": (origin,)} if origin is not None else {}
 
     line = set_cookie(headers, NAME, "half")  # type: ignore[arg-type]

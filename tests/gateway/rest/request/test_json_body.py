@@ -45,7 +45,7 @@ def test_the_fingerprint_is_that_of_the_rfc_8785_form(value: object) -> None:
     '{"a":1,"a":1}', '{"a":{"b":1,"b":1}}', '{"a":9007199254740992}', '{"a":1e999}', '{"a":"\\ud800"}',
     "[" * 65 + "]" * 65, '{"a":NaN}', '{"a":1,}',
 ])
-def test_what_is_written_as_we_would_is_read_as_strictly_as_what_is_not(body: str) -> None:
+def test_canonical_and_other_forms_are_parsed_equally_strictly(body: str) -> None:
     for text in (body.encode(), b" " + body.encode(), b'["\xff",' + body.encode() + b"]"):
         with pytest.raises(Problem):
             parse_json(text)
@@ -87,8 +87,8 @@ def test_pointers_escape_what_json_pointer_escapes() -> None:
 
 @pytest.mark.req("S-1", "S-2")
 @given(st.text(max_size=40))
-def test_only_what_was_given_out_is_a_cursor(text: str) -> None:
-    made = [cursors.stream_cursor("s/1", 7), cursors.cursor("s/1", 7)]  # The second as it was given out before 1.0.
+def test_only_an_issued_cursor_is_accepted(text: str) -> None:
+    made = [cursors.stream_cursor("s/1", 7), cursors.cursor("s/1", 7)]  # The second is of a version before 1.0.
     assert [cursors.number("s/1", one) for one in made] == [7, 7]
     for other in (text, made[0] + "x", "0" + made[0], made[0][:8] + "07", made[0][:8], made[0].upper()):
         if other not in made:

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
 
-from gateway.rest.operations.test_keys import asking
+from gateway.rest.operations.test_keys import client_with
 from gateway.rest.test_routes import refused
 from small_gateway.running import Gateway
 
@@ -20,7 +20,7 @@ SSE = {"Accept": "text/event-stream"}
 
 
 @pytest.mark.req("K-3")
-async def test_every_answer_tells_what_is_left(gateway: Gateway) -> None:
+async def test_every_response_has_the_remaining_rate_limit(gateway: Gateway) -> None:
     first, second = [await gateway.http.get("/v1/commands") for _ in range(2)]
     assert first.headers["RateLimit-Policy"] == '"principal";q=2000;w=10, "tenant";q=10000;w=10'
     assert first.headers["RateLimit"].startswith('"principal";r=1999;')
@@ -30,20 +30,20 @@ async def test_every_answer_tells_what_is_left(gateway: Gateway) -> None:
 
 
 async def flooded(gateway: Gateway) -> None:
-    """So many bad credentials came from this address that the next one is told to wait."""
-    async with asking(gateway, "ilk_nobody") as nobody:
+    """Send bad credentials from this address until the next one is rate limited."""
+    async with client_with(gateway, "ilk_nobody") as intruder:
         for _ in range(60):
-            refused(await nobody.get("/v1/commands"), "Unauthorized")
-        limited = await nobody.get("/v1/commands")
+            refused(await intruder.get("/v1/commands"), "Unauthorized")
+        limited = await intruder.get("/v1/commands")
         refused(limited, "RateLimited")
         assert limited.headers["Retry-After"] == "1"
 
 
 @pytest.mark.req("K-3", "F-1")
-async def test_an_address_with_many_bad_credentials_is_told_to_wait_and_its_good_ones_pass(gateway: Gateway) -> None:
+async def test_bad_credentials_of_an_address_are_limited_and_valid_ones_pass(gateway: Gateway) -> None:
     await flooded(gateway)
     assert (await gateway.http.get("/v1/commands")).status_code == 200
-    # No one was seen here before: so it is for everybody behind one address after a restart of the gateway.
+    # Neither key was seen here before, as after a restart of the gateway for all clients behind one address.
     async with gateway.as_role("viewer") as viewer, gateway.as_role("operator") as operator:
         assert (await viewer.get("/v1/commands")).status_code == 200
         assert (await operator.get("/v1/commands")).status_code == 200
@@ -51,26 +51,26 @@ async def test_an_address_with_many_bad_credentials_is_told_to_wait_and_its_good
     async with httpx2.AsyncClient(base_url=gateway.base, headers=SSE) as page:
         refused(await page.get("/v1/commands/no-such-command/status", params={"ticket": opened}), "NotFound")
     gateway.desk.at_ms += 60_000
-    async with asking(gateway, "ilk_nobody") as nobody:
-        refused(await nobody.get("/v1/commands"), "Unauthorized")
+    async with client_with(gateway, "ilk_nobody") as intruder:
+        refused(await intruder.get("/v1/commands"), "Unauthorized")
 
 
 @pytest.mark.req("K-3", "U-1")
-async def test_credentials_that_are_told_to_wait_are_recorded_all_the_same(gateway: Gateway) -> None:
+async def test_rate_limited_bad_credentials_are_still_audited(gateway: Gateway) -> None:
     await flooded(gateway)
     gateway.desk.at_ms += 1_000
-    async with asking(gateway, "ilk_nobody") as nobody:
+    async with client_with(gateway, "ilk_nobody") as intruder:
         for _ in range(3):
-            await nobody.get("/v1/commands")
+            await intruder.get("/v1/commands")
     records = [json.loads(record.body) for record in await gateway.desk.ledger.audit("default", 0, 10)]
     assert [record["meta"]["count"] for record in records if record["action"] == "auth_denied"] == [1, 61]
 
 
 @pytest.mark.req("K-3")
-async def test_many_bad_credentials_at_once_leave_the_door_to_the_good_ones(gateway: Gateway) -> None:
+async def test_a_flood_of_bad_credentials_does_not_block_valid_ones(gateway: Gateway) -> None:
     await flooded(gateway)
-    async with asking(gateway, "ilk_nobody") as nobody, gateway.as_role("viewer") as viewer:
-        floods = [nobody.get("/v1/commands", headers={"Authorization": f"Bearer ilk_{number}"})
+    async with client_with(gateway, "ilk_nobody") as intruder, gateway.as_role("viewer") as viewer:
+        floods = [intruder.get("/v1/commands", headers={"Authorization": f"Bearer ilk_{number}"})
                   for number in range(100)]
         *refusals, good = await asyncio.gather(*floods, viewer.get("/v1/commands"))
     assert {answer.status_code for answer in refusals} <= {401, 429}
@@ -106,7 +106,7 @@ async def test_a_ticket_opens_one_stream_once_for_its_path_within_its_time(gatew
 
 
 @pytest.mark.req("K-2", "S-1")
-async def test_a_ticket_opens_one_socket_once_within_its_time_and_reads_as_the_one_who_asked_for_it(
+async def test_a_ticket_opens_one_socket_once_within_its_time_as_its_principal(
     gateway: Gateway,
 ) -> None:
     await gateway.desk.feed(b'{"a":1}')
