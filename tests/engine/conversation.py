@@ -54,7 +54,7 @@ def with_turn_uuid(payload: p.Payload) -> p.Payload:
 
 
 class ManualClock:
-    """Time that moves only when a test says so."""
+    """Time that moves only when a test advances it."""
 
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
         self.at_ms = now_ms
@@ -76,7 +76,7 @@ def counting_entropy() -> Entropy:
 
 
 class Wire:
-    """The link as a lane sees it: what was sent, what was acknowledged."""
+    """The link as a lane sees it: sent frames and acknowledgements."""
 
     def __init__(self) -> None:
         self.sent: list[Frame] = []
@@ -103,7 +103,7 @@ class Wire:
 
 
 class Table:
-    """A gateway's engine over a memory ledger, a runner that the test speaks for, and a person."""
+    """A gateway's engine over a memory ledger, a runner that the test plays, and a person."""
 
     gateway_id = ""
 
@@ -181,7 +181,7 @@ class Table:
         await (await self.lane(session_id)).call(ControlsConfirmed(seq))
 
     async def send(self, session_id: str, frame_type: str, payload: p.Payload, **metadata: Any) -> Frame:
-        """The runner says one durable frame. Turns have short names in tests, and UUIDs on the wire."""
+        """The runner sends one durable frame. Turns have short names in tests, and UUIDs on the wire."""
         payload = with_turn_uuid(payload)
         if isinstance(payload, p.TurnStart):
             self.turn_indexes[session_id] = payload.turn_index
@@ -189,9 +189,9 @@ class Table:
         frame = Frame(type=frame_type, payload=payload, message_id=f"m{self.seqs[session_id]}",
                       session_id=session_id, seq=self.seqs[session_id], timestamp="", metadata=metadata)
         raw = encode(frame)
-        heard = decode(raw, Direction.C)
+        received = decode(raw, Direction.C)
         shell = await self.lane(session_id)
-        await shell.call(FramesReceived(shell.lane.state.last_seq, FrameRun([(heard, raw)])))
+        await shell.call(FramesReceived(shell.lane.state.last_seq, FrameRun([(received, raw)])))
         return frame
 
     async def opened(self, session_id: str) -> None:

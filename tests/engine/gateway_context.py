@@ -23,7 +23,7 @@ WINDOW = 4_000
 LONG = "word " * 400
 
 
-class Room(Table):
+class ContextTable(Table):
     """A table with such an agent; its windows are small."""
 
     def __init__(self, settings: CompactionSettings = SETTINGS, window: int = WINDOW, **fields: Any) -> None:
@@ -76,7 +76,7 @@ class Room(Table):
             context_window=p.ContextWindow(used=used), time_to_reset="2026-12-01T00:00:00.000Z"))
         await self.settled()
 
-    async def talk(self, turns: int, text: str = LONG) -> None:
+    async def run_turns(self, turns: int, text: str = LONG) -> None:
         """Turns that no one looks at."""
         for number in range(turns):
             await self.ask(f"question {number}")
@@ -109,7 +109,7 @@ class Room(Table):
 
     # --- what is there ---
     async def context(self) -> ModelContext:
-        """What the transcript puts before a model."""
+        """The context that the transcript gives a model."""
         desk = self.engine.transcripts
         record = await self.ledger.session(self.session_id)
         assert desk is not None

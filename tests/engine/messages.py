@@ -1,4 +1,4 @@
-"""Messages in every form that an execute takes, as JSON: what is sent, and the blocks that the agent receives."""
+"""Messages in every form that an execute accepts, as JSON: the sent ones, and the blocks that the agent receives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def buffer(kind: str, data: bytes = BYTES) -> dict[str, Any]:
 
 
 def whole(kind: str) -> dict[str, Any]:
-    """A part that is bytes, with all that may be said of them."""
+    """A part that is bytes, with all its optional fields."""
     return binary(kind, media_type=MEDIA_TYPES[kind], sha256=hashlib.sha256(BYTES).hexdigest(), name=f"a.{kind}")
 
 

@@ -1,4 +1,4 @@
-"""Whether a tenant's log can be signed: a reason is reported once, and its end wakes waiting tasks."""
+"""Whether a tenant's log can be signed: a reason is reported once, and its end wakes the waiting tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlock.engine.audit_readiness import Signing
 
 
 @pytest.mark.req("U-3")
-def test_a_failure_is_news_once_and_again_when_its_reason_changes() -> None:
+def test_a_failure_is_reported_once_and_again_when_its_reason_changes() -> None:
     signing = Signing()
 
     assert [signing.failed("t1", why) for why in ("full", "full", "away")] == [True, False, True]
@@ -16,14 +16,14 @@ def test_a_failure_is_news_once_and_again_when_its_reason_changes() -> None:
 
 
 @pytest.mark.req("U-3")
-def test_a_signature_wakes_those_who_wait_only_if_the_log_was_stalled() -> None:
-    signing, woken = Signing(), list[str]()
-    signing.on_resumed(lambda: woken.append("first"))
-    signing.on_resumed(lambda: woken.append("second"))
+def test_a_signature_wakes_waiting_tasks_only_if_the_log_was_stalled() -> None:
+    signing, wakeups = Signing(), list[str]()
+    signing.on_resumed(lambda: wakeups.append("first"))
+    signing.on_resumed(lambda: wakeups.append("second"))
 
     signing.signed("t1")
-    assert woken == []
+    assert wakeups == []
     signing.failed("t1", "full")
     signing.signed("t1")
     signing.signed("t1")
-    assert (woken, signing.reason("t1")) == (["first", "second"], None)
+    assert (wakeups, signing.reason("t1")) == (["first", "second"], None)

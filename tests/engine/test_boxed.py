@@ -41,7 +41,7 @@ async def calling(table: Table) -> str:
     return session_id
 
 
-async def test_a_tool_of_a_closed_box_runs_unasked_and_no_other_does() -> None:
+async def test_only_a_tool_in_a_closed_box_runs_without_a_request() -> None:
     boxed = Table(BOXED, box=CLOSED)
     await calling(boxed)
     assert boxed.wire.last("control.interaction.response").payload.decision == "allow"
@@ -51,7 +51,7 @@ async def test_a_tool_of_a_closed_box_runs_unasked_and_no_other_does() -> None:
         assert [one.rule for one in await pending(table)] == ["ask before a tool"]
 
 
-async def test_only_a_statement_of_this_very_opening_counts() -> None:
+async def test_only_a_statement_of_this_opening_counts() -> None:
     table = Table(BOXED, box=CLOSED)
     session_id = (await table.execute()).target.session_id
     await table.boxed(session_id, CLOSED, in_reply_to="of-another-open")
@@ -77,7 +77,7 @@ async def test_the_card_shows_the_box_and_the_row_cannot_be_given_another_one() 
     assert stored.approval.state == "void", "the audit record of its opening names another box"
 
 
-async def test_an_agent_that_never_asks_starts_unasked_in_its_box() -> None:
+async def test_an_agent_without_requests_starts_without_approval_in_its_box() -> None:
     table = Table(BOXED, permission="never", box=CLOSED)
     command = await table.execute()
     await table.opened(command.target.session_id)
@@ -104,7 +104,7 @@ async def refused(table: Table, command: Command, opened_in: Box | None) -> Comm
 
 
 @pytest.mark.parametrize("opened_in", [WALLS, None])
-async def test_it_waits_for_people_if_it_opens_in_less_than_was_offered(opened_in: Box | None) -> None:
+async def test_an_agent_in_a_weaker_box_than_offered_waits_for_approval(opened_in: Box | None) -> None:
     table = Table(BOXED, permission="never", box=CLOSED)
     command = await table.execute()
     held = await refused(table, command, opened_in)
@@ -117,7 +117,7 @@ async def test_it_waits_for_people_if_it_opens_in_less_than_was_offered(opened_i
     assert table.wire.last("control.prompt.request").payload.only_in_box == opened_in
 
 
-async def test_another_closed_box_is_judged_again_and_goes_on() -> None:
+async def test_another_closed_box_is_decided_again_and_continues() -> None:
     table = Table(BOXED, permission="never", box=CLOSED)
     command = await table.execute()
     other = Box(walls="namespace", limited=True, network=["443"])
@@ -128,7 +128,7 @@ async def test_another_closed_box_is_judged_again_and_goes_on() -> None:
     assert (await now(table, command)).state == "dispatched", "the log names the box that it needs now"
 
 
-async def test_a_yes_to_a_box_is_no_yes_to_less() -> None:
+async def test_a_grant_for_a_box_does_not_cover_a_weaker_one() -> None:
     table = Table(permission="never", box=CLOSED)
     command = await table.execute()
     await table.vote((await now(table, command)).approval_id or "", "grant")

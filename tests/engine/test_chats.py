@@ -53,7 +53,7 @@ class ChatTable(Table):
         return await self.engine.chats.arrive(OWNER, message, self.remember)
 
     async def system(self, text: str, key: str = "agent:shell:main", origin: Any = "cron") -> Any:
-        return await self.engine.chats.system(OWNER, SystemMessage(key, "shell", text, origin), lambda _told: [])
+        return await self.engine.chats.system(OWNER, SystemMessage(key, "shell", text, origin), lambda _made: [])
 
     async def row(self, session_id: str) -> LaneState:
         record = await self.ledger.session(session_id)
@@ -102,10 +102,10 @@ async def test_two_messages_at_the_same_time_open_one_session() -> None:
 
 
 @pytest.mark.req("R-4")
-async def test_what_is_delivered_twice_has_one_key_and_another_message_another() -> None:
+async def test_a_redelivered_message_has_the_same_key_and_another_message_another() -> None:
     def key(**more: Any) -> str | None:
-        said = {"channel": "Telegram", "chat_type": "direct", "sender": "ann", "message_id": "7", **more}
-        return InboundBody(**said).idempotency_key
+        message_fields = {"channel": "Telegram", "chat_type": "direct", "sender": "ann", "message_id": "7", **more}
+        return InboundBody(**message_fields).idempotency_key
 
     assert key() == key(channel="telegram", peer="ann", text="edited")
     assert (key() or "").startswith("in:")
@@ -116,21 +116,21 @@ async def test_what_is_delivered_twice_has_one_key_and_another_message_another()
 
 
 @pytest.mark.req("R-4")
-async def test_where_the_policy_is_silence_the_message_is_recorded_and_nothing_answers() -> None:
+async def test_a_message_under_a_silent_policy_is_recorded_and_not_answered() -> None:
     table = ChatTable(sending=SendRules(rules=[SendRule(action="deny", channel="telegram")]))
-    told = await table.receive("psst")
-    assert (told.denied, told.command_id) == (True, None)
+    response = await table.receive("psst")
+    assert (response.denied, response.command_id) == (True, None)
     assert table.wire.types() == []
-    lines = await table.ledger.transcript_pending((told.session_id, "default"))
+    lines = await table.ledger.transcript_pending((response.session_id, "default"))
     assert b"psst" in lines[0].line
     assert [one["meta"]["rule"] for one in await table.audits("reject")] == ["sendPolicy"]
-    # A session's own policy comes before the config's.
-    await table.patch(told.session_id, sendPolicy="allow")
+    # A session's own policy takes precedence over the config's.
+    await table.patch(response.session_id, sendPolicy="allow")
     assert (await table.receive("psst")).command_id is not None
 
 
 @pytest.mark.req("I-1", "I-3")
-async def test_new_begins_a_session_under_the_key_and_the_rest_is_its_first_message() -> None:
+async def test_new_begins_a_session_under_the_key_with_the_rest_as_first_message() -> None:
     table = ChatTable(models=frozenset({"opus"}))
     first = await table.receive("hello")
     await table.patch(first.session_id, label="work", thinkingLevel="high")
@@ -149,18 +149,18 @@ async def test_new_begins_a_session_under_the_key_and_the_rest_is_its_first_mess
 
 
 @pytest.mark.req("I-1")
-async def test_reset_alone_begins_a_session_and_runs_nothing() -> None:
+async def test_a_bare_reset_begins_a_session_and_runs_nothing() -> None:
     table = ChatTable()
     first = await table.receive("hello")
-    told = await table.receive("/reset")
-    assert (told.reset, told.command_id) == ("asked", None)
-    assert (await table.receive("next")).session_id == told.session_id != first.session_id
+    response = await table.receive("/reset")
+    assert (response.reset, response.command_id) == ("asked", None)
+    assert (await table.receive("next")).session_id == response.session_id != first.session_id
     reset = (await table.audits("session_reset"))
     assert [one["meta"]["before"] for one in reset if one["meta"]["reason"] == "asked"] == [first.session_id]
 
 
 @pytest.mark.req("I-1")
-async def test_two_who_reset_at_the_same_time_do_not_lose_a_message() -> None:
+async def test_concurrent_resets_lose_no_message() -> None:
     table = ChatTable()
     await table.receive("hello")
     arrived = await asyncio.gather(table.receive("/new one"), table.receive("two"))
@@ -168,18 +168,18 @@ async def test_two_who_reset_at_the_same_time_do_not_lose_a_message() -> None:
 
 
 @pytest.mark.req("I-1", "I-2")
-async def test_idleness_begins_a_new_session_and_system_traffic_neither_moves_nor_resets() -> None:
+async def test_idleness_begins_a_new_session_and_system_messages_do_not_affect_it() -> None:
     table = ChatTable(resets=ResetRules(ResetRule(mode="idle", idle_minutes=60)))
     first = await table.receive("hello")
     # One overloaded `updatedAt` was moved by cron, and idle sessions never ended.
     for _ in range(5):
         table.clock.advance(HOUR // 2)
         assert (await table.system("tick")).session_id == first.session_id
-    told = await table.receive("back again")
-    assert told.reset == "idle"
-    assert told.session_id != first.session_id
+    response = await table.receive("back again")
+    assert response.reset == "idle"
+    assert response.session_id != first.session_id
     table.clock.advance(HOUR - 1)
-    assert (await table.receive("still here")).session_id == told.session_id
+    assert (await table.receive("still here")).session_id == response.session_id
 
 
 @pytest.mark.req("I-1")
@@ -191,16 +191,16 @@ async def test_the_daily_hour_begins_a_new_session_at_the_next_message() -> None
     table.clock.at_ms = int(datetime(2026, 6, 2, 3, 59, tzinfo=zone).astimezone(UTC).timestamp() * 1000)
     assert (await table.receive("still awake")).session_id == first.session_id
     table.clock.advance(60_000)
-    told = await table.receive("good morning")
-    assert (told.reset, told.session_id != first.session_id) == ("daily", True)
-    # What still runs there runs to its end, and then its agent ends.
+    response = await table.receive("good morning")
+    assert (response.reset, response.session_id != first.session_id) == ("daily", True)
+    # A running command there completes, and then its agent ends.
     old = await table.ledger.command(first.command_id or "", "default")
     assert old is not None
     assert (old.command.state, old.close_after) == ("dispatched", True)
 
 
 @pytest.mark.req("I-2")
-async def test_a_cron_job_says_where_it_comes_from_to_policy_and_agent() -> None:
+async def test_a_cron_jobs_origin_is_known_to_policy_and_agent() -> None:
     table = ChatTable(RuleSet())
     assert await table.state((await table.system("report")).command_id) == "pending_approval"
     allowed = ChatTable(RuleSet([Rule(name="jobs", effect="allow", door="command", origin="cron")]))
@@ -209,13 +209,13 @@ async def test_a_cron_job_says_where_it_comes_from_to_policy_and_agent() -> None
 
 
 @pytest.mark.req("R-4", "I-2")
-async def test_where_the_policy_is_silence_system_traffic_is_recorded_and_moves_no_clock() -> None:
+async def test_system_messages_under_a_silent_policy_are_recorded_and_move_no_timer() -> None:
     table = ChatTable(sending=SendRules(rules=[SendRule(action="deny", channel="hook")]))
     first = await table.receive("hello")
     clocks = entries.clocks_of(await table.row(first.session_id))
     table.clock.advance(HOUR)
-    told = await table.system("psst", origin="hook")
-    assert (told.denied, told.command_id, told.session_id) == (True, None, first.session_id)
+    response = await table.system("psst", origin="hook")
+    assert (response.denied, response.command_id, response.session_id) == (True, None, first.session_id)
     assert any(b"psst" in one.line for one in await table.ledger.transcript_pending((first.session_id, "default")))
     assert entries.clocks_of(await table.row(first.session_id)) == clocks
     assert not (await table.system("tick", origin="cron")).denied
@@ -223,7 +223,7 @@ async def test_where_the_policy_is_silence_system_traffic_is_recorded_and_moves_
 
 @pytest.mark.req("I-1")
 @pytest.mark.parametrize("text", ["/new start over", "/new"])
-async def test_a_gateway_that_ends_between_the_two_halves_of_a_reset_does_the_other_after_its_start(
+async def test_a_gateway_killed_in_mid_reset_completes_the_reset_after_its_start(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = ChatTable()
@@ -259,7 +259,7 @@ async def test_a_gateway_that_ends_between_the_two_halves_of_a_reset_does_the_ot
 
 
 @pytest.mark.req("V-1")
-async def test_status_tells_how_a_session_stands_and_is_not_for_the_agent() -> None:
+async def test_status_reports_the_sessions_state_and_is_not_sent_to_the_agent() -> None:
     table = ChatTable()
     before = await table.receive("/status")
     assert (before.session_id, before.command_id) == ("", None)
@@ -273,9 +273,9 @@ async def test_status_tells_how_a_session_stands_and_is_not_for_the_agent() -> N
     shell.lane.state.model, shell.lane.state.cost_usd = "opus", 0.5
     shell.lane.state.input_tokens, shell.lane.state.output_tokens = 12_345, 67
     shell.lane.state.context_tokens, shell.lane.state.context.window_told = 45_000, 200_000
-    told = await table.receive("  /STATUS ")
-    assert (told.command_id, told.session_id, told.reset) == (None, first.session_id, None)
-    assert told.reply == (
+    response = await table.receive("  /STATUS ")
+    assert (response.command_id, response.session_id, response.reset) == (None, first.session_id, None)
+    assert response.reply == (
         "agent shell · model opus · running\n"
         "tokens 12,345 in, 67 out · $0.5000\n"
         "context 45,000 of 200,000 (22 %) · compactions 0\n"
@@ -284,20 +284,20 @@ async def test_status_tells_how_a_session_stands_and_is_not_for_the_agent() -> N
     assert entries.clocks_of(await table.row(first.session_id)).interacted_ms == clocks.interacted_ms
     lines = await table.ledger.transcript_pending((first.session_id, "default"))
     assert b"STATUS" not in b"".join(one.line for one in lines)
-    # Also where a reset is due: asking how it stands begins nothing.
+    # Also when a reset is due: a status request begins no session.
     table.clock.advance(48 * HOUR)
     assert (await table.receive("/status")).session_id == first.session_id
-    # What is more than the word is for the agent.
+    # A text with more than the command is for the agent.
     assert (await table.receive("/status of the build")).command_id is not None
 
 
 @pytest.mark.req("V-1")
-async def test_stop_ends_what_runs_and_what_waits_and_the_session_goes_on() -> None:
+async def test_stop_ends_running_and_waiting_commands_and_keeps_the_session() -> None:
     table = ChatTable()
     assert (await table.receive("/stop")).reply == "Nothing runs, and nothing waits."
     first, second = await table.receive("one"), await table.receive("two")
-    told = await table.receive("/stop")
-    assert (told.reply, told.command_id) == ("Stopping 2 commands.", None)
+    response = await table.receive("/stop")
+    assert (response.reply, response.command_id) == ("Stopping 2 commands.", None)
     assert await table.state(second.command_id) == "canceled"
     assert await table.state(first.command_id) == "canceling"
     assert table.wire.last("control.turn.cancel").type == "control.turn.cancel"
@@ -313,16 +313,16 @@ async def test_stop_ends_what_runs_and_what_waits_and_the_session_goes_on() -> N
 
 
 @pytest.mark.req("V-1", "R-4")
-async def test_words_are_answered_by_silence_where_that_is_the_policy() -> None:
+async def test_chat_commands_are_not_answered_under_a_silent_policy() -> None:
     table = ChatTable(sending=SendRules(rules=[SendRule(action="deny", channel="telegram")]))
     for _ in range(2):
-        told = await table.receive("/status")
-        assert (told.reply, told.denied) == (None, True)
+        response = await table.receive("/status")
+        assert (response.reply, response.denied) == (None, True)
         await table.receive("psst")
 
 
 @pytest.mark.req("R-4", "R-2")
-async def test_a_message_may_name_its_session_itself() -> None:
+async def test_a_message_may_name_its_session() -> None:
     table = ChatTable(naming=Naming("per-peer"), default_agent="shell")
     for named, key in (("Main", "agent:shell:main"), ("agent:SHELL:work", "agent:shell:work")):
         message = InboundMessage(ANN, "ann", "hello", [], None, {}, named)
@@ -332,7 +332,7 @@ async def test_a_message_may_name_its_session_itself() -> None:
 
 
 @pytest.mark.req("I-4")
-async def test_overrides_travel_with_each_prompt_and_what_the_agent_cannot_honour_is_said_once() -> None:
+async def test_overrides_are_sent_with_each_prompt_and_unsupported_ones_reported_once() -> None:
     table = ChatTable()
     first = await table.receive("/new")
     await table.patch(first.session_id, thinkingLevel="high", modelOverride="opus", verboseLevel="on")
@@ -353,7 +353,7 @@ async def test_overrides_travel_with_each_prompt_and_what_the_agent_cannot_honou
 
 
 @pytest.mark.req("V-2")
-async def test_an_archived_session_takes_nothing_and_its_key_begins_anew() -> None:
+async def test_an_archived_session_accepts_nothing_and_its_key_begins_a_new_one() -> None:
     table = ChatTable()
     first = await table.receive("hello")
     shell = await table.engine.lanes.lane(first.session_id)
@@ -365,7 +365,7 @@ async def test_an_archived_session_takes_nothing_and_its_key_begins_anew() -> No
 
 
 @pytest.mark.req("R-4")
-async def test_what_cannot_be_a_command_is_refused_before_anything_changes() -> None:
+async def test_an_invalid_message_is_refused_before_anything_changes() -> None:
     table = ChatTable(naming=Naming("per-peer"))
     with pytest.raises(Problem, match="/text: the message is empty"):
         await table.receive(" ")
@@ -377,18 +377,18 @@ async def test_what_cannot_be_a_command_is_refused_before_anything_changes() -> 
 
 
 @pytest.mark.req("V-1", "Z-4")
-async def test_compact_has_the_conversation_compacted_or_says_why_not() -> None:
+async def test_compact_compacts_the_conversation_or_reports_why_not() -> None:
     table = ChatTable()
     assert "nothing to compact" in str((await table.receive("/compact")).reply)
     first = await table.receive("hello")
-    told = await table.receive("/compact")
-    assert told.command_id is None
-    assert "is at work" in str(told.reply)
+    response = await table.receive("/compact")
+    assert response.command_id is None
+    assert "is at work" in str(response.reply)
     await table.send(first.session_id, "session.capabilities", p.Capabilities(dps_version=DPS_VERSION, features={
         "adapter_type": "process", "permission": "asks", "context_compaction": True}))
     await table.started(first.session_id)
     await table.ended(first.session_id)
-    told = await table.receive("/Compact  keep the names\nand the doors")
-    assert (told.reply, told.command_id, told.denied) == (COMPACTING, None, False)
+    response = await table.receive("/Compact  keep the names\nand the doors")
+    assert (response.reply, response.command_id, response.denied) == (COMPACTING, None, False)
     assert table.wire.last("control.session.compact").payload.instructions == "keep the names\nand the doors"
     assert (await table.receive("/compaction is what?")).command_id is not None

@@ -21,7 +21,7 @@ def session(session_id: str, deadline_ms: int | None, state: SessionActivity = "
         workspace="/w", state=state, created_ms=0, updated_ms=0, deadline_ms=deadline_ms, machine=b"", usage={}))
 
 
-async def test_of_claimed_sessions_the_one_with_the_nearest_deadline_is_the_first() -> None:
+async def test_the_claimed_session_with_the_nearest_deadline_is_read_first() -> None:
     async with street() as town:
         here = town.members[0]
         await town.ledger.commit(WriteBatch([

@@ -24,7 +24,7 @@ def prompts(table: Table) -> list[str]:
 @pytest.mark.req("C-5", "C-4")
 @pytest.mark.parametrize(("scope", "name"), [("gateway", None), ("runner", "local"), ("agent", "shell"),
                                              ("session", "")])
-async def test_a_drained_scope_finishes_what_runs_and_starts_what_waits_when_undrained(
+async def test_a_drained_scope_finishes_running_work_and_starts_waiting_work_later(
     scope: Any, name: str | None
 ) -> None:
     table = Table()
@@ -55,7 +55,7 @@ async def test_a_drained_scope_finishes_what_runs_and_starts_what_waits_when_und
 
 
 @pytest.mark.req("C-5")
-async def test_a_drain_concerns_what_it_names_and_is_refused_where_it_names_nothing() -> None:
+async def test_a_drain_applies_to_its_scope_and_is_refused_without_one() -> None:
     table = Table()
     drains = table.engine.drains
     await drains.drain(OWNER, DrainBody(scope="agent", id="other"), remember)
@@ -71,7 +71,7 @@ async def test_a_drain_concerns_what_it_names_and_is_refused_where_it_names_noth
 
 
 @pytest.mark.req("C-3")
-async def test_an_execute_that_would_rather_be_refused_names_what_is_in_its_way() -> None:
+async def test_an_execute_that_refuses_to_wait_names_the_obstacle() -> None:
     table = Table()
     first = await table.execute(on_busy="reject")  # Nothing is in its way.
     with pytest.raises(Problem, match=f"busy with {first.id}") as refused:
@@ -84,7 +84,7 @@ async def test_an_execute_that_would_rather_be_refused_names_what_is_in_its_way(
 
 
 @pytest.mark.req("C-3")
-async def test_an_interrupt_ends_what_runs_and_goes_before_what_waits() -> None:
+async def test_an_interrupt_ends_running_work_and_precedes_waiting_work() -> None:
     table = Table()
     first = await table.execute("first")
     session_id = first.target.session_id
@@ -100,7 +100,7 @@ async def test_an_interrupt_ends_what_runs_and_goes_before_what_waits() -> None:
 
 
 @pytest.mark.req("C-3", "P-1")
-async def test_an_interrupt_that_waits_for_a_yes_ends_nothing_before_it() -> None:
+async def test_an_interrupt_that_waits_for_approval_ends_nothing_before_it() -> None:
     from interlock.protocol.resources import ApprovalRequirement
 
     table = Table()
@@ -116,7 +116,7 @@ async def test_an_interrupt_that_waits_for_a_yes_ends_nothing_before_it() -> Non
 
 
 @pytest.mark.req("C-3")
-async def test_what_waits_goes_by_priority_then_age() -> None:
+async def test_waiting_commands_run_by_priority_then_age() -> None:
     table = Table()
     first = await table.execute("first")
     session_id = first.target.session_id
@@ -151,7 +151,7 @@ async def test_a_closed_sessions_waiting_commands_do_not_open_its_agent_again() 
 
 
 @pytest.mark.req("C-0")
-async def test_a_command_that_opened_its_session_for_itself_closes_it_whoever_follows() -> None:
+async def test_a_command_that_opened_its_session_closes_it_despite_followers() -> None:
     table = Table()
     first = await table.execute("first", close_session=True)
     session_id = first.target.session_id
@@ -163,7 +163,7 @@ async def test_a_command_that_opened_its_session_for_itself_closes_it_whoever_fo
 
 
 @pytest.mark.req("C-0")
-async def test_a_session_that_others_wait_in_is_not_closed_with_the_command_that_opened_it() -> None:
+async def test_a_session_with_waiting_commands_is_not_closed_with_its_opening_command() -> None:
     table = Table()
     first = await table.execute("first", close_session=True)
     session_id = first.target.session_id

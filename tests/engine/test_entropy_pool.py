@@ -20,7 +20,7 @@ class Source:
         return self.given[-1]
 
 
-def test_each_byte_is_given_once_and_in_order() -> None:
+def test_each_byte_is_drawn_once_and_in_order() -> None:
     source = Source()
     pool = EntropyPool(source)
     drawn = [pool(16) for _ in range(2 * POOL_BYTES // 16)]
@@ -28,7 +28,7 @@ def test_each_byte_is_given_once_and_in_order() -> None:
     assert len(source.given) == 2
 
 
-def test_a_draw_is_never_made_of_a_rest_that_is_too_short() -> None:
+def test_a_draw_is_never_made_from_a_too_short_remainder() -> None:
     source = Source()
     pool = EntropyPool(source)
     pool(POOL_BYTES - 5)

@@ -21,9 +21,9 @@ from interlock.protocol.resources import Actor
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "P-3")]
 
 
-def two_others(**said: Any) -> RuleSet:
+def two_independent(**fields: Any) -> RuleSet:
     return RuleSet((msgspec.convert({"name": "two others", "door": "command", "effect": "ask", "required": 2,
-                                     "self": False, **said}, Rule),))
+                                     "self": False, **fields}, Rule),))
 
 
 class People(Table):
@@ -35,14 +35,14 @@ class People(Table):
         self.keys = KeyStore(self.ledger, self.clock, self.entropy, self.credentials)
 
     async def person(self, name: str, maker: Principal) -> tuple[Principal, str]:
-        """Make a key for somebody; returns who votes with it, and its id."""
+        """Create a key for a person; returns the principal that votes with it, and its id."""
         await self.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0))]))
         made = await self.keys.make(maker, KeyBody(principal=Actor(type="user", id=name), roles=["admin"]), remember)
         return await self.credentials.principal(made.key), made.key_id
 
 
-async def test_a_vote_by_a_key_that_the_asker_made_says_so_everywhere() -> None:
-    table = People(two_others())
+async def test_a_vote_by_a_key_created_by_the_requester_is_marked_everywhere() -> None:
+    table = People(two_independent())
     bob, _ = await table.person("bob", OWNER)
     held = await table.execute()
     voted = await table.vote(held.approval_id, "grant", bob)
@@ -53,8 +53,8 @@ async def test_a_vote_by_a_key_that_the_asker_made_says_so_everywhere() -> None:
     await table.engine.stop()
 
 
-async def test_invented_people_do_not_meet_a_quorum_that_wants_independent_ones() -> None:
-    table = People(two_others(require_independent=True))
+async def test_invented_people_do_not_meet_an_independent_quorum() -> None:
+    table = People(two_independent(require_independent=True))
     bob, _ = await table.person("bob", OWNER)
     carl, _ = await table.person("carl", bob)  # By a key of a key.
     held = await table.execute()
@@ -70,11 +70,11 @@ async def test_invented_people_do_not_meet_a_quorum_that_wants_independent_ones(
 
 
 DAVE = Principal(tenant_id="default", actor=Actor(type="user", id="dave"), role="admin", key_id="oidc")
-"""An admin who signs in at an issuer, and has asked for nothing."""
+"""An admin who signs in at an issuer and has made no request."""
 
 
-async def test_two_keys_of_a_third_person_do_not_meet_a_quorum_that_wants_independent_ones() -> None:
-    table = People(two_others(require_independent=True))
+async def test_two_keys_of_a_third_person_do_not_meet_an_independent_quorum() -> None:
+    table = People(two_independent(require_independent=True))
     bob, _ = await table.person("bob", DAVE)
     carl, _ = await table.person("carl", DAVE)
     held = await table.execute()
@@ -89,8 +89,8 @@ async def test_two_keys_of_a_third_person_do_not_meet_a_quorum_that_wants_indepe
 
 
 @pytest.mark.parametrize("first", ["maker", "made"])
-async def test_a_voter_and_a_key_that_the_voter_made_do_not_either(first: str) -> None:
-    table = People(two_others(require_independent=True))
+async def test_a_voter_and_a_key_created_by_the_voter_do_not_meet_it(first: str) -> None:
+    table = People(two_independent(require_independent=True))
     bob, _ = await table.person("bob", DAVE)
     carl, _ = await table.person("carl", bob)  # By a key of a key: dave has a hand in it, too.
     order = [DAVE, carl] if first == "maker" else [carl, DAVE]
@@ -104,8 +104,8 @@ async def test_a_voter_and_a_key_that_the_voter_made_do_not_either(first: str) -
     await table.engine.stop()
 
 
-async def test_a_no_beside_a_yes_counts_whoever_made_the_keys() -> None:
-    table = People(two_others(require_independent=True))
+async def test_one_denial_counts_beside_a_grant() -> None:
+    table = People(two_independent(require_independent=True))
     bob, _ = await table.person("bob", DAVE)
     carl, _ = await table.person("carl", DAVE)
     held = await table.execute()
@@ -115,8 +115,8 @@ async def test_a_no_beside_a_yes_counts_whoever_made_the_keys() -> None:
     await table.engine.stop()
 
 
-async def test_without_it_two_such_votes_count_and_the_card_and_the_log_name_who_could_cast_both() -> None:
-    table = People(two_others())
+async def test_dependent_votes_count_without_the_rule_and_are_marked_on_card_and_log() -> None:
+    table = People(two_independent())
     bob, _ = await table.person("bob", DAVE)
     carl, _ = await table.person("carl", DAVE)
     held = await table.execute()
@@ -132,7 +132,7 @@ async def test_without_it_two_such_votes_count_and_the_card_and_the_log_name_who
 
 
 async def test_a_vote_whose_makers_were_removed_from_its_row_is_refused() -> None:
-    table = People(two_others(require_independent=True))
+    table = People(two_independent(require_independent=True))
     bob, _ = await table.person("bob", DAVE)
     carl, _ = await table.person("carl", DAVE)
     held = await table.execute()
@@ -151,8 +151,8 @@ async def test_a_vote_whose_makers_were_removed_from_its_row_is_refused() -> Non
     await table.engine.stop()
 
 
-async def test_rotating_a_key_does_not_shake_its_makers_off() -> None:
-    table = People(two_others(require_independent=True))
+async def test_rotating_a_key_keeps_its_creators() -> None:
+    table = People(two_independent(require_independent=True))
     bob, key_id = await table.person("bob", OWNER)
     made = await table.keys.rotate(bob, key_id, remember)
     again = await table.credentials.principal(made.key)
@@ -163,8 +163,8 @@ async def test_rotating_a_key_does_not_shake_its_makers_off() -> None:
     await table.engine.stop()
 
 
-async def test_the_line_of_makers_is_bounded() -> None:
-    table = People(two_others())
+async def test_the_chain_of_creators_is_bounded() -> None:
+    table = People(two_independent())
     long = Principal(tenant_id="default", actor=Actor(type="user", id="z"), role="owner", key_id="k",
                      key_makers=tuple(f"user:{n}" for n in range(MAX_MAKERS)))
     with pytest.raises(Problem, match="at most 32 people"):
@@ -172,7 +172,7 @@ async def test_the_line_of_makers_is_bounded() -> None:
     await table.engine.stop()
 
 
-async def test_a_rule_that_wants_independent_votes_comes_before_what_somebody_remembered() -> None:
+async def test_an_independent_quorum_takes_precedence_over_a_remembered_rule() -> None:
     rule = msgspec.convert({"name": "independent", "effect": "ask", "require_independent": True}, Rule)
     policy = RuleSet((rule,), (Rule(name="always", effect="allow"),))
     assert policy.rules[0].name == "independent"

@@ -67,10 +67,10 @@ def constant(number: int, name: str, type_name: str, value: Any) -> str:
 
 
 def compiled(source: str, packages: Path, place: Path) -> str:
-    """What the compiler says to a source, nothing where all fits."""
+    """The compiler's messages for a source; empty if it is valid."""
     (place / "node_modules").symlink_to(packages.resolve())
     (place / "messages.ts").write_text(source, encoding="utf-8")
-    # The package's own list of entry points names no types for an import, so the place is said here.
+    # The package's own list of entry points names no types for an import, so the path is given here.
     options = {"strict": True, "noEmit": True, "target": "es2022", "module": "nodenext", "types": ["node"],
                "paths": {"llm-bridge-spec": [f"./node_modules/{SPECIFICATION}"]}}
     (place / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": ["messages.ts"]}))
@@ -104,7 +104,7 @@ async def answered() -> Any:
     return json.loads(msgspec.json.encode(record.command.result.output))
 
 
-async def test_every_form_that_is_taken_and_every_answer_is_of_the_published_types(
+async def test_every_accepted_form_and_every_result_has_the_published_types(
     packages: Path, tmp_path: Path
 ) -> None:
     output = await answered()
@@ -115,7 +115,7 @@ async def test_every_form_that_is_taken_and_every_answer_is_of_the_published_typ
     assert compiled(source, packages, tmp_path) == ""
 
 
-async def test_what_is_compiled_is_what_the_door_takes() -> None:
+async def test_forms_that_compile_are_the_accepted_forms() -> None:
     table = Table()
     for messages in ACCEPTED.values():
         payload = msgspec.json.encode({"messages": messages})
@@ -123,16 +123,16 @@ async def test_what_is_compiled_is_what_the_door_takes() -> None:
         assert (await table.engine.submit(OWNER, body, remember)).state == "queued"
 
 
-async def test_a_result_holds_what_was_said_used_and_given_in_the_words_of_the_types() -> None:
+async def test_a_result_has_text_tool_calls_and_files_in_the_published_types() -> None:
     output = await answered()
-    said, *tools, files = output["output"]
-    assert said == {"role": "assistant", "content": [{"contentType": "text", "value": "I look."}]}
+    message, *tools, files = output["output"]
+    assert message == {"role": "assistant", "content": [{"contentType": "text", "value": "I look."}]}
     assert [(one["role"], one["name"], one["toolCallId"], one["status"]) for one in tools] == [
         ("tool", "shell", "i0", "ok"), ("tool", "shell", "i1", "error"), ("tool", "shell", "i2", "denied"),
         ("tool", "shell", "i3", "cancelled")]
     assert [part["contentType"] for part in files["content"]] == ["image", "audio", "video", "file"]
     assert {base64.b64decode(part["value"]["data"]) for part in files["content"]} == {BYTES}
-    # Arguments are an object by their type: what an agent gave as something else stands in one.
+    # Arguments are an object by their type: other values of an agent are wrapped in one.
     assert [call["arguments"] for call in output["tool_calls"]] == [
         {"command": "ls"}, {"input": "ls"}, {"input": ["ls"]}, {}]
     assert output["usage"] == {"promptTokens": 3, "completionTokens": 5, "totalTokens": 8}

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Inbox:
-    """A channel that keeps what it is asked, or fails as a test says."""
+    """A channel that records its notifications, or fails as a test requires."""
 
     def __init__(self, *failures: NotAsked | NoReceiver) -> None:
         self.asked: list[tuple[str, ApprovalNotice]] = []
@@ -41,7 +41,7 @@ WEBHOOKS = Limits(webhooks=(("default", "ops"), ("other", "theirs")))
 
 
 async def held(table: Table, command: str = "make", limits: Limits = WEBHOOKS) -> str:
-    """Hold a tool call before a yes, at a gateway with two webhooks, one of another tenant."""
+    """Hold a tool call for approval at a gateway with two webhooks, one of another tenant."""
     table.engine.configure(table.policy, limits)
     execute = await table.execute()
     session_id = execute.target.session_id
@@ -63,7 +63,7 @@ async def delivery(table: Table) -> Delivery:
 
 
 @pytest.mark.req("P-8", "P-5", "K-4")
-async def test_an_approval_is_asked_once_of_the_tenants_own_webhooks_with_its_input_redacted() -> None:
+async def test_an_approval_is_sent_once_to_the_tenants_webhooks_with_redacted_input() -> None:
     table, inbox = Table(), Inbox()
     approval_id = await held(table, "login --password hunter2")
     await notifier(table, ops=inbox).drain()
@@ -76,7 +76,7 @@ async def test_an_approval_is_asked_once_of_the_tenants_own_webhooks_with_its_in
 
 
 @pytest.mark.req("P-8")
-async def test_what_did_not_arrive_is_sent_again_under_the_same_id_and_is_dead_in_the_end() -> None:
+async def test_a_failed_delivery_is_retried_under_its_id_and_is_finally_dead() -> None:
     table, inbox = Table(), Inbox(*[NotAsked("away")] * (len(RETRY_MS) + 1))
     await held(table)
     asks = notifier(table, ops=inbox)
@@ -103,7 +103,7 @@ async def test_a_receiver_may_ask_for_a_longer_pause_within_a_limit(asked_ms: in
 
 
 @pytest.mark.req("J-18")
-async def test_browsers_are_a_channel_of_their_own_and_moot_while_none_is_subscribed() -> None:
+async def test_browsers_are_a_channel_of_their_own_that_is_moot_without_subscriptions() -> None:
     table, inbox, none = Table(), Inbox(), Inbox(NoReceiver("no browser is subscribed"))
     approval_id = await held(table, limits=Limits(push=True))
     assert (await delivery(table)).channel == "push"
@@ -120,7 +120,7 @@ async def test_browsers_are_a_channel_of_their_own_and_moot_while_none_is_subscr
 
 
 @pytest.mark.req("P-8")
-async def test_what_can_never_arrive_is_dead_at_once() -> None:
+async def test_a_permanently_refused_delivery_is_dead_immediately() -> None:
     table = Table()
     await held(table)
     await notifier(table, ops=Inbox(NotAsked("an address inside", final=True))).drain()
@@ -128,7 +128,7 @@ async def test_what_can_never_arrive_is_dead_at_once() -> None:
 
 
 @pytest.mark.req("P-8")
-async def test_nobody_is_asked_what_is_decided_already() -> None:
+async def test_a_decided_approval_is_not_sent() -> None:
     table, inbox = Table(), Inbox()
     await table.vote(await held(table), "grant")
     await notifier(table, ops=inbox).drain()
@@ -136,7 +136,7 @@ async def test_nobody_is_asked_what_is_decided_already() -> None:
 
 
 @pytest.mark.req("P-8")
-async def test_a_webhook_that_left_the_config_leaves_its_questions_on_the_dead_letter_list() -> None:
+async def test_a_removed_webhooks_deliveries_are_on_the_dead_letter_list() -> None:
     table = Table()
     await held(table)
     await notifier(table).drain()
@@ -152,7 +152,7 @@ async def test_a_long_input_is_cut() -> None:
 
 
 @pytest.mark.req("P-8", "C-4")
-async def test_a_nudge_sends_it_and_a_restart_sends_what_was_left() -> None:
+async def test_a_nudge_sends_a_delivery_and_a_restart_sends_pending_ones() -> None:
     table, inbox = Table(), Inbox()
     asks = notifier(table, ops=inbox)
     table.engine.lanes.on_delivery.connect(asks.nudge)
@@ -180,9 +180,9 @@ class Duty:
 
 
 @pytest.mark.req("P-8", "C-4")
-async def test_a_gateway_that_does_not_notify_for_all_waits_for_no_notice_that_is_due(monkeypatch: pytest.MonkeyPatch
-                                                                                      ) -> None:
-    """It would find one that is due at once, again and again, until the other gateway has sent it."""
+async def test_a_gateway_without_the_duty_does_not_wait_for_due_deliveries(monkeypatch: pytest.MonkeyPatch
+                                                                           ) -> None:
+    """It would find a due delivery again and again until the other gateway has sent it."""
     table, duty, looks = Table(), Duty(False), list[int]()
     await held(table)
 
@@ -199,7 +199,7 @@ async def test_a_gateway_that_does_not_notify_for_all_waits_for_no_notice_that_i
 
 
 @pytest.mark.req("P-8", "C-4")
-async def test_a_gateway_that_lost_the_duty_while_it_waited_sends_nothing_before_it_has_it_again(
+async def test_a_gateway_that_lost_the_duty_sends_nothing_until_it_regains_it(
         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifier_module, "LEAD_LOOK_S", 0.0)
     table, inbox, duty = Table(), Inbox(), Duty(True, False, False, True)
@@ -227,7 +227,7 @@ async def _until(true: Any) -> None:
 @pytest.mark.req("H-5", "P-8")
 @pytest.mark.parametrize("change", [
     {"title": "$ ls"}, {"input": msgspec.Raw(b'{"command":"ls"}')}, {"workspace": "/w2"}])
-async def test_an_approval_that_was_edited_is_not_shown_to_anybody(change: dict[str, Any]) -> None:
+async def test_an_edited_approval_is_not_sent(change: dict[str, Any]) -> None:
     table, inbox = Table(), Inbox()
     approval_id = await held(table, "rm -rf build")
     record = await table.ledger.approval(approval_id, "default")
@@ -241,7 +241,7 @@ async def test_an_approval_that_was_edited_is_not_shown_to_anybody(change: dict[
 
 
 @pytest.mark.req("H-5", "P-8")
-async def test_a_question_that_was_turned_to_another_tenant_is_not_sent() -> None:
+async def test_a_delivery_moved_to_another_tenant_is_not_sent() -> None:
     table, theirs = Table(), Inbox()
     await held(table)
     [found] = await table.ledger.deliveries("default", None, 10)

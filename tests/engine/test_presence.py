@@ -24,8 +24,8 @@ RECORD = RunnerRecord(runner_id="r1", tenant_id="default", token_sha256="", devi
 def hello(*agents: str, **changes: Any) -> p.Hello:
     offers = [p.AgentOffer(agent_id=name, adapter="acp", adapter_type="process", permission="asks",
                            context_owner="agent") for name in agents]
-    said = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=offers, sessions=[], roots=["/w"])
-    return msgspec.structs.replace(said, **changes)
+    hello_frame = p.Hello(versions=[DPS_VERSION], runner_id="r1", boot_id="b", agents=offers, sessions=[], roots=["/w"])
+    return msgspec.structs.replace(hello_frame, **changes)
 
 
 def live(state: Any, session_id: str = "s1") -> p.RunnerHeartbeat:
@@ -33,7 +33,7 @@ def live(state: Any, session_id: str = "s1") -> p.RunnerHeartbeat:
 
 
 @pytest.mark.req("L-6")
-def test_a_runner_that_never_came_is_listed_as_offline() -> None:
+def test_a_runner_that_never_connected_is_listed_as_offline() -> None:
     node = RunnerPresence().node(RECORD)
     assert (node.node_id, node.device_name, node.status, node.active_sessions_count) == ("r1", "box", "offline", 0)
     assert node.last_seen == "1970-01-01T00:00:01.000Z"
@@ -49,7 +49,7 @@ def test_a_runner_keeps_the_name_that_it_was_paired_with(paired: str, of_host: s
 
 
 @pytest.mark.req("L-6", "L-5")
-def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -> None:
+def test_a_runners_state_follows_its_link_and_heartbeats() -> None:
     presence, wire = RunnerPresence(), Wire()
     present = presence.arrive(Present(RECORD, hello("shell", device_name="desk"), 2_000))
     assert presence.node(RECORD).status == "offline", "it is not attached before its lanes are"
@@ -68,7 +68,7 @@ def test_a_runner_is_online_busy_and_offline_as_its_link_and_heartbeats_tell() -
 
 
 @pytest.mark.req("L-5")
-def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
+def test_a_heartbeat_replaces_the_commands_of_the_one_before() -> None:
     presence = RunnerPresence()
     present = presence.arrive(Present(RECORD, hello("shell"), 0))
     presence.take_heartbeat("r1", live("running", "s1"), 0)
@@ -79,7 +79,7 @@ def test_a_heartbeat_replaces_what_the_one_before_it_vouched_for() -> None:
 
 
 @pytest.mark.req("L-5")
-def test_the_end_of_an_older_link_does_not_take_the_newer_one_away() -> None:
+def test_the_end_of_an_older_link_does_not_remove_the_newer_one() -> None:
     presence, older, newer = RunnerPresence(), Wire(), Wire()
     presence.arrive(Present(RECORD, hello("shell"), 0)).connect(older)
     presence.arrive(Present(RECORD, hello("shell"), 0)).connect(newer)
@@ -105,7 +105,7 @@ def test_a_runner_is_here_from_its_hello_to_the_end_of_its_link() -> None:
 
 
 @pytest.mark.req("C-4", "C-7")
-def test_what_another_gateway_tells_late_of_a_runner_is_known_for_it() -> None:
+def test_a_late_report_of_another_gateway_about_a_runner_is_applied() -> None:
     def row(number: int, link_id: str) -> RunnerLocation:
         return RunnerLocation("r1", "default", "i_2", link_id,
                               facts_of(Present(RECORD, hello("shell", link_number=number), 0)))
@@ -146,7 +146,7 @@ async def test_a_revoked_runner_is_not_listed() -> None:
 
 
 @pytest.mark.req("C-4", "L-6")
-def test_runners_of_a_gateway_that_has_died_are_offline_though_no_row_of_theirs_has_changed() -> None:
+def test_runners_of_a_dead_gateway_are_offline_with_unchanged_rows() -> None:
     def offline(runner_id: str) -> bool:
         present = presence.get(runner_id)
         return presence.away("shell", "default", runner_id) == [present]
@@ -169,7 +169,7 @@ def test_runners_of_a_gateway_that_has_died_are_offline_though_no_row_of_theirs_
 
 
 @pytest.mark.req("C-4", "L-6")
-def test_a_runner_that_left_another_gateway_was_seen_then_and_is_attached_where_it_arrives() -> None:
+def test_a_runner_that_moved_gateways_has_its_last_seen_time_and_new_gateway() -> None:
     presence, wire = RunnerPresence(), Wire()
     before = Present(RECORD, hello("shell"), 1_000)
     before.live["s"] = p.LiveAgent(session_id="s", agent_id="shell", state="idle")
@@ -191,10 +191,10 @@ def test_a_runner_that_left_another_gateway_was_seen_then_and_is_attached_where_
 
 
 @pytest.mark.req("J-14")
-def test_a_runner_says_what_it_is_and_its_heartbeat_how_its_outbox_and_clock_are() -> None:
+def test_a_runner_reports_its_version_and_its_heartbeat_outbox_and_clock() -> None:
     presence, wire = RunnerPresence(), Wire()
-    said = msgspec.structs.replace(hello("shell"), software="interlock 9.9.9", system="Linux " + "x" * 1_000)
-    present = presence.arrive(Present(RECORD, said, 2_000))
+    hello_frame = msgspec.structs.replace(hello("shell"), software="interlock 9.9.9", system="Linux " + "x" * 1_000)
+    present = presence.arrive(Present(RECORD, hello_frame, 2_000))
     present.connect(wire)
     node = presence.node(RECORD)
     assert (node.software, len(node.system or ""), node.outbox_bytes) == ("interlock 9.9.9", FACT_CHARS, None)

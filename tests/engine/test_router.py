@@ -1,4 +1,4 @@
-"""Where a command goes: its session, its agent, its runner (racp section 1, Routing; R-2)."""
+"""Routing of a command to its session, its agent and its runner (racp section 1, Routing; R-2)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def another_runner(table: Table, runner_id: str, **hello: Any) -> Wire:
     """A second runner is attached."""
     wire = Wire()
     record = msgspec.structs.replace(table.record, runner_id=runner_id)
-    told = msgspec.structs.replace(table.hello, runner_id=runner_id, **hello)
-    table.engine.presence.arrive(Present(record, told, 0)).connect(wire)
+    hello_frame = msgspec.structs.replace(table.hello, runner_id=runner_id, **hello)
+    table.engine.presence.arrive(Present(record, hello_frame, 0)).connect(wire)
     return wire
 
 
@@ -67,17 +67,17 @@ async def test_requests_that_open_one_key_at_the_same_time_open_one_session() ->
 
 
 @pytest.mark.req("R-2", "K-1")
-async def test_the_same_key_of_another_tenant_is_another_session_and_its_id_is_not_there() -> None:
+async def test_a_key_of_another_tenant_is_another_session_with_an_unknown_id() -> None:
     table = Table()
     command = await table.execute(target=Target(agent_id="shell", session_key="main"))
-    told: set[str] = set()
+    refusals: set[str] = set()
     for target in (Target(session_id=command.target.session_id), Target(session_id="no-such-session")):
         body = CommandBody(type="execute", target=target, payload=msgspec.Raw(b"{}"))
         with pytest.raises(Problem) as caught:
             await table.engine.submit(STRANGER, body, remember)
-        told.add(caught.value.detail.replace(str(target.session_id), "ID"))
+        refusals.add(caught.value.detail.replace(str(target.session_id), "ID"))
         assert caught.value.code == "NotFound"
-    assert told == {"there is no session ID"}
+    assert refusals == {"there is no session ID"}
     with pytest.raises(Problem, match="no runner that is online offers"):
         await table.engine.submit(STRANGER, CommandBody(type="execute", target=Target(session_key="main"),
                                                         payload=msgspec.Raw(b"{}")), remember)
@@ -114,7 +114,7 @@ async def test_a_key_of_one_agent_does_not_open_a_session_of_another() -> None:
         ({"agent_id": "shell", "workspace": "src"}, "/target/workspace"),
     ],
 )
-async def test_a_target_that_cannot_be_read_names_its_place(target: dict[str, str], place: str) -> None:
+async def test_the_error_of_an_unreadable_target_names_its_place(target: dict[str, str], place: str) -> None:
     problem = await refused(Table(), "InvalidPayload", **target)
     assert [error.pointer for error in problem.errors] == [place]
     assert problem.detail.startswith(place + ":")
@@ -128,7 +128,7 @@ async def paired(table: Table, **created: int) -> None:
 
 
 @pytest.mark.req("C-0")
-async def test_the_runner_is_the_named_one_or_the_only_one_else_the_one_that_was_paired_first() -> None:
+async def test_the_runner_is_the_named_the_only_or_the_first_paired_one() -> None:
     table = Table()
     await refused(table, "Conflict", agent_id="claude")
     other = another_runner(table, "desk")
@@ -147,7 +147,7 @@ async def test_the_runner_is_the_named_one_or_the_only_one_else_the_one_that_was
 @pytest.mark.parametrize(("workspace", "runner_id"), [
     (None, "local"), ("/w", "local"), ("/w/deep", "local"), ("/srv/app", "desk"), ("/srv/../w", "local"),
     ("/srvs", "local"), ("/nowhere", "local")])
-async def test_of_several_runners_the_one_whose_roots_hold_the_workspace_is_chosen(
+async def test_the_runner_whose_roots_contain_the_workspace_is_chosen(
     workspace: str | None, runner_id: str
 ) -> None:
     table = Table()
@@ -158,7 +158,7 @@ async def test_of_several_runners_the_one_whose_roots_hold_the_workspace_is_chos
 
 
 @pytest.mark.req("C-0")
-async def test_a_second_runner_that_offers_all_names_and_all_directories_takes_no_command() -> None:
+async def test_a_second_runner_that_offers_everything_is_not_chosen() -> None:
     table = Table()
     hostile = another_runner(table, "aaa-first-by-name", roots=["/"])
     await paired(table, local=10, **{"aaa-first-by-name": 20})
@@ -179,7 +179,7 @@ async def test_a_runner_whose_agent_cannot_be_started_is_not_chosen() -> None:
 
 
 @pytest.mark.req("C-0", "F-1")
-async def test_runners_of_which_none_was_first_are_listed() -> None:
+async def test_runners_without_a_first_one_are_listed_in_the_error() -> None:
     table = Table()
     another_runner(table, "desk")
     for known in ({}, {"local": 10, "desk": 10}):
@@ -190,7 +190,7 @@ async def test_runners_of_which_none_was_first_are_listed() -> None:
 
 
 @pytest.mark.req("C-0")
-async def test_a_runner_of_another_tenant_is_not_there() -> None:
+async def test_a_runner_of_another_tenant_is_not_found() -> None:
     table = Table()
     record = msgspec.structs.replace(table.record, runner_id="theirs", tenant_id="other")
     claude = p.AgentOffer(agent_id="claude", adapter="acp", adapter_type="process", permission="asks",
@@ -218,26 +218,26 @@ async def test_a_cancel_finds_its_session_by_command_session_or_key() -> None:
 
 @pytest.mark.req("C-2", "C-0")
 @pytest.mark.parametrize("kind", ["cancel", "pause", "resume", "execute"])
-async def test_a_target_that_contradicts_itself_is_done_to_nobody(kind: Any) -> None:
+async def test_a_contradictory_target_is_refused(kind: Any) -> None:
     table = Table()
     one = await table.execute(target=Target(agent_id="shell", session_key="one"))
     two = await table.execute(target=Target(agent_id="shell", session_key="two"))
-    sayings = [{"session_id": one.target.session_id, "session_key": "two"},
-               {"session_id": one.target.session_id, "runner_id": "far"},
-               {"session_key": "one", "workspace": "/elsewhere"}]
+    contradictions = [{"session_id": one.target.session_id, "session_key": "two"},
+                      {"session_id": one.target.session_id, "runner_id": "far"},
+                      {"session_key": "one", "workspace": "/elsewhere"}]
     if kind != "execute":
-        sayings += [{"command_id": one.id, "session_id": two.target.session_id},
-                    {"command_id": one.id, "session_key": "two"}, {"command_id": one.id, "agent_id": "goose"}]
+        contradictions += [{"command_id": one.id, "session_id": two.target.session_id},
+                           {"command_id": one.id, "session_key": "two"}, {"command_id": one.id, "agent_id": "goose"}]
     payload = msgspec.Raw(b'{"messages":[{"role":"user","content":[{"contentType":"text","value":"hi"}]}]}')
-    for said in sayings:
+    for target in contradictions:
         with pytest.raises(Problem) as caught:
-            await table.engine.submit(OWNER, CommandBody(type=kind, target=Target(**said), payload=payload), remember)
-        assert caught.value.code == "Conflict", said
+            await table.engine.submit(OWNER, CommandBody(type=kind, target=Target(**target), payload=payload), remember)
+        assert caught.value.code == "Conflict", target
     assert [await table.state(command.id) for command in (one, two)] == ["dispatched", "dispatched"]
 
 
 @pytest.mark.req("C-0", "C-2")
-async def test_what_an_order_or_an_execute_cannot_have_is_refused_and_not_passed_over() -> None:
+async def test_an_unsupported_field_of_a_command_is_refused_and_not_ignored() -> None:
     table = Table()
     command = await table.execute()
     for kind in ("pause", "resume", "cancel"):
@@ -250,7 +250,7 @@ async def test_what_an_order_or_an_execute_cannot_have_is_refused_and_not_passed
 
 
 @pytest.mark.req("W-1", "A-5")
-async def test_a_session_is_opened_with_the_access_asked_for_and_keeps_it() -> None:
+async def test_a_session_is_opened_with_the_requested_access_and_keeps_it() -> None:
     table = Table()
     reading = await table.execute(target=Target(agent_id="shell", session_key="reader", workspace_access="ro"))
     writing = await table.execute()
@@ -269,11 +269,11 @@ async def test_a_session_is_opened_with_the_access_asked_for_and_keeps_it() -> N
 
 
 @pytest.mark.req("L-4", "R-2")
-async def test_a_command_on_the_heels_of_a_welcome_waits_until_the_lanes_of_its_runner_are_attached() -> None:
+async def test_a_command_right_after_a_welcome_waits_for_the_runners_lanes() -> None:
     table = Table()
     record = msgspec.structs.replace(table.record, runner_id="late")
-    told = msgspec.structs.replace(table.hello, runner_id="late")
-    late = table.engine.presence.arrive(Present(record, told, 0))
+    hello_frame = msgspec.structs.replace(table.hello, runner_id="late")
+    late = table.engine.presence.arrive(Present(record, hello_frame, 0))
     late.arrives()
     asking = asyncio.ensure_future(table.execute(target=Target(agent_id="shell", runner_id="late")))
     at_once = await table.execute(target=Target(agent_id="shell"))
@@ -285,7 +285,7 @@ async def test_a_command_on_the_heels_of_a_welcome_waits_until_the_lanes_of_its_
 
 
 @pytest.mark.req("R-2")
-async def test_a_runner_that_goes_while_it_arrives_is_waited_for_no_longer() -> None:
+async def test_a_runner_that_disconnects_while_attaching_is_no_longer_awaited() -> None:
     table = Table()
     late = table.engine.presence.arrive(Present(msgspec.structs.replace(table.record, runner_id="late"),
                                                 msgspec.structs.replace(table.hello, runner_id="late"), 0))
@@ -297,7 +297,7 @@ async def test_a_runner_that_goes_while_it_arrives_is_waited_for_no_longer() -> 
 
 
 @pytest.mark.req("R-2", "L-1")
-async def test_a_runner_that_is_about_to_come_back_is_waited_for_and_one_that_stays_away_is_not() -> None:
+async def test_a_briefly_disconnected_runner_is_awaited_and_an_absent_one_is_not() -> None:
     table = Table()
     table.engine.presence.detach("local", table.wire, table.clock.now_ms())
 
@@ -311,7 +311,7 @@ async def test_a_runner_that_is_about_to_come_back_is_waited_for_and_one_that_st
 
 
 @pytest.mark.req("R-2", "L-1")
-async def test_after_its_start_a_gateway_waits_for_the_runners_that_are_paired() -> None:
+async def test_a_started_gateway_waits_for_its_paired_runners() -> None:
     table = Table()
     for runner_id, revoked in (("afar", False), ("gone", True)):
         record = msgspec.structs.replace(table.record, runner_id=runner_id, token_sha256=runner_id, revoked=revoked)

@@ -15,7 +15,7 @@ def lost(number: int, frames: int = 1, commands: int = 0) -> MissingSession:
                           commands=[f"c{command}" for command in range(commands)])
 
 
-def test_of_a_tenant_without_findings_nothing_is_shown() -> None:
+def test_a_tenant_without_findings_shows_none() -> None:
     setbacks = Setbacks()
     setbacks.session("acme", lost(1))
     assert setbacks.of("other") is None
@@ -24,7 +24,7 @@ def test_of_a_tenant_without_findings_nothing_is_shown() -> None:
     assert [one.session_id for one in found.sessions] == ["s1"]
 
 
-def test_a_hello_that_repeats_what_is_known_is_no_news() -> None:
+def test_a_hello_that_repeats_known_findings_is_not_reported() -> None:
     setbacks = Setbacks()
     assert setbacks.session("acme", lost(1, commands=2))
     assert not setbacks.session("acme", lost(1, commands=2))
@@ -35,18 +35,18 @@ def test_a_hello_that_repeats_what_is_known_is_no_news() -> None:
     assert (found.session_count, found.commands_closed) == (2, 2)
 
 
-def test_sessions_beyond_those_that_are_named_count_once_too() -> None:
+def test_sessions_beyond_the_listed_ones_are_counted_once_too() -> None:
     setbacks = Setbacks()
     for hello in range(3):
-        news = [setbacks.session("acme", lost(number, commands=1)) for number in range(SESSIONS_LISTED + 50)]
-        assert news == [hello == 0] * (SESSIONS_LISTED + 50)
+        reported = [setbacks.session("acme", lost(number, commands=1)) for number in range(SESSIONS_LISTED + 50)]
+        assert reported == [hello == 0] * (SESSIONS_LISTED + 50)
     found = setbacks.of("acme")
     assert found is not None
     assert len(found.sessions) == SESSIONS_LISTED
     assert (found.session_count, found.commands_closed) == (SESSIONS_LISTED + 50, SESSIONS_LISTED + 50)
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_stored_findings_are_bounded() -> None:
     setbacks = Setbacks()
     for number in range(FINDINGS_KNOWN):
         setbacks.session("acme", lost(number))
@@ -55,7 +55,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert not setbacks.session("acme", lost(0))
 
 
-def test_what_the_log_lacks_and_what_was_closed_add_to_the_same_finding() -> None:
+def test_missing_records_and_closed_commands_add_to_the_same_finding() -> None:
     setbacks = Setbacks()
     setbacks.records("acme", 9, 4)
     setbacks.commands("acme", 2)
@@ -75,7 +75,7 @@ def test_a_tenant_is_held_until_it_is_released() -> None:
     assert not setbacks.held
 
 
-def test_what_several_gateways_found_is_one_finding() -> None:
+def test_the_findings_of_several_gateways_are_merged() -> None:
     assert merged([]) is None
     first = RestoredLedger(records_signed=9, records_kept=4, commands_closed=2, session_count=2,
                            sessions=[lost(1, commands=1), lost(2)])
@@ -87,7 +87,7 @@ def test_what_several_gateways_found_is_one_finding() -> None:
     assert found.sessions == [lost(2), lost(2, frames=3), lost(4), lost(1, commands=1)]
 
 
-def test_of_many_findings_of_many_gateways_some_sessions_are_named() -> None:
+def test_a_bounded_number_of_sessions_is_listed_for_many_findings() -> None:
     many = [RestoredLedger(session_count=SESSIONS_LISTED, sessions=[lost(at * SESSIONS_LISTED + number)
                                                                     for number in range(SESSIONS_LISTED)])
             for at in range(3)]

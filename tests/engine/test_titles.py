@@ -16,7 +16,7 @@ async def title(table: Table, session_id: str) -> str | None:
     return table.engine.sessions.shown(record).title
 
 
-async def test_a_session_is_called_by_the_first_line_of_its_first_prompt() -> None:
+async def test_a_session_is_titled_with_the_first_line_of_its_first_prompt() -> None:
     table = Table()
     command = await table.execute("\n  Make   the release\nand tell me of it")
     session_id = command.target.session_id

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from engine.conversation import ManualClock, Table
-from engine.gateway_context import Room
+from engine.gateway_context import ContextTable
 from engine.sessions.test_transcript_writer import talk
 from installed import require
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
@@ -148,13 +148,13 @@ def test_what_was_written_there_opens_here(tmp_path: Path) -> None:
 
 @pytest.mark.req("Z-3", "Z-4")
 async def test_a_compaction_that_was_made_here_means_the_same_there(tmp_path: Path) -> None:
-    room = Room(transcripts=JsonlTranscripts(tmp_path, ManualClock()))
+    room = ContextTable(transcripts=JsonlTranscripts(tmp_path, ManualClock()))
     for summary in ("the first summary", "the second, 두 번째"):
         before = room.requests()
         while room.requests() == before:
-            await room.talk(1)
+            await room.run_turns(1)
         await room.report(summary)
-    await room.talk(1, "short")
+    await room.run_turns(1, "short")
     ours = await room.context()
     await room.engine.stop()
     (theirs,) = pi("context", tmp_path / "agents" / "shell" / "sessions" / f"{room.session_id}.jsonl")

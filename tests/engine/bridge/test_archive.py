@@ -11,7 +11,7 @@ from interlock.protocol.resources import Target
 pytestmark = [pytest.mark.anyio, pytest.mark.req("V-2")]
 
 
-async def test_an_archived_session_has_no_work_takes_none_and_can_be_taken_back() -> None:
+async def test_an_archived_session_accepts_no_work_and_can_be_restored() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id

@@ -62,7 +62,7 @@ async def test_a_timeout_cancels_the_turn_and_ends_as_timed_out() -> None:
 
 
 @pytest.mark.req("C-4")
-async def test_the_row_of_a_session_with_a_live_command_says_that_it_must_be_read_at_the_next_start() -> None:
+async def test_the_row_of_a_session_with_a_live_command_is_marked_for_the_next_start() -> None:
     table = Table()
     command = await table.execute()
     assert [(due.session_id, due.state) for due in await table.ledger.due_sessions()] == [
@@ -70,7 +70,7 @@ async def test_the_row_of_a_session_with_a_live_command_says_that_it_must_be_rea
 
 
 @pytest.mark.req("C-4", "C-1")
-async def test_a_gateway_that_starts_reads_the_session_first_whose_time_is_up_first(
+async def test_a_starting_gateway_reads_the_session_with_the_nearest_deadline_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = Table()
@@ -95,7 +95,7 @@ async def test_a_gateway_that_starts_reads_the_session_first_whose_time_is_up_fi
 
 
 @pytest.mark.req("C-1")
-async def test_what_waits_in_the_queue_too_long_expires_and_never_runs() -> None:
+async def test_a_command_queued_too_long_expires_and_never_runs() -> None:
     table = Table()
     table.limits = table.limits._replace(queue_ttl_ms=5_000, timeout_ms=10**9)
     table.begin()
@@ -111,7 +111,7 @@ async def test_what_waits_in_the_queue_too_long_expires_and_never_runs() -> None
 
 
 @pytest.mark.req("C-1")
-async def test_the_queues_clock_begins_with_the_yes_and_not_before() -> None:
+async def test_the_queues_timeout_begins_with_the_grant() -> None:
     table = Table()
     table.limits = table.limits._replace(queue_ttl_ms=5_000, timeout_ms=10**9)
     table.begin()
@@ -130,7 +130,7 @@ async def test_the_queues_clock_begins_with_the_yes_and_not_before() -> None:
 
 
 @pytest.mark.req("C-1", "P-6")
-async def test_the_timeout_runs_on_when_a_question_has_expired() -> None:
+async def test_the_timeout_continues_when_a_question_has_expired() -> None:
     table = Table()
     table.limits = table.limits._replace(approval_ttl_ms=1_000_000, timeout_ms=60_000)
     table.begin()
@@ -145,7 +145,7 @@ async def test_the_timeout_runs_on_when_a_question_has_expired() -> None:
 
 
 @pytest.mark.req("C-1", "C-6")
-async def test_the_timeout_runs_while_an_agent_is_on_its_way_to_a_pause() -> None:
+async def test_the_timeout_runs_until_an_agent_has_paused() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.order("pause", command_id)

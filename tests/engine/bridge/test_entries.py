@@ -14,7 +14,7 @@ from interlock.engine.bridge.lane import Lane
 from interlock.protocol.problems import Problem
 
 pytestmark = pytest.mark.anyio
-WHO = {"id": "user:owner", "role": "owner"}
+OWNER_ACTOR = {"id": "user:owner", "role": "owner"}
 
 
 async def opened(table: Table) -> str:
@@ -37,7 +37,7 @@ async def test_a_patch_is_recorded_once_and_one_that_changes_nothing_is_not() ->
     assert (await table.actions()).count("session_change") == 1
     assert (await table.lane(session_id)).lane.state.entry.label == "mine"
     with pytest.raises(Problem) as refused:
-        await within(table, session_id, lambda lane: entries.patch(lane, WHO, {"nonsense": "x"}))
+        await within(table, session_id, lambda lane: entries.patch(lane, OWNER_ACTOR, {"nonsense": "x"}))
     assert refused.value.errors[0].pointer == "/nonsense"
     await table.engine.stop()
 
@@ -45,14 +45,14 @@ async def test_a_patch_is_recorded_once_and_one_that_changes_nothing_is_not() ->
 async def test_a_field_that_is_not_known_is_kept_only_from_a_file_that_was_edited() -> None:
     table = Table()
     session_id = await opened(table)
-    await within(table, session_id, lambda lane: entries.patch(lane, WHO, {"nonsense": "x"}, keep_unknown=True))
+    await within(table, session_id, lambda lane: entries.patch(lane, OWNER_ACTOR, {"nonsense": "x"}, keep_unknown=True))
 
     assert (await table.actions()).count("session_change") == 1
     await table.engine.stop()
 
 
 @pytest.mark.req("I-2")
-async def test_a_persons_message_alone_keeps_a_session_from_idleness() -> None:
+async def test_only_a_persons_message_keeps_a_session_from_idling() -> None:
     table = Table()
     session_id = await opened(table)
     lane: Lane = (await table.lane(session_id)).lane
@@ -68,7 +68,7 @@ async def test_a_persons_message_alone_keeps_a_session_from_idleness() -> None:
     await table.engine.stop()
 
 
-async def test_the_next_session_of_a_key_has_the_same_place_and_no_conversation() -> None:
+async def test_the_next_session_of_a_key_has_the_same_workspace_and_no_conversation() -> None:
     table = Table()
     session_id = await opened(table)
     state = (await table.lane(session_id)).lane.state

@@ -58,7 +58,7 @@ async def in_turn(table: Table) -> tuple[Any, str]:
     return command, session_id
 
 
-async def give(table: Table, session_id: str, *transfers: p.FileTransfer) -> None:
+async def deliver(table: Table, session_id: str, *transfers: p.FileTransfer) -> None:
     for one in transfers:
         await table.send(session_id, "agent.file.transfer", one)
 
@@ -76,7 +76,7 @@ async def output(table: Table, command: Any) -> Any:
 
 
 # --- gateway to runner ---
-async def test_a_long_prompt_goes_behind_its_chunks() -> None:
+async def test_a_long_prompt_is_sent_after_its_chunks() -> None:
     table = Table()
     command = await table.execute(LONG)
     session_id = command.target.session_id
@@ -87,18 +87,18 @@ async def test_a_long_prompt_goes_behind_its_chunks() -> None:
     block = content_of(sent[-1].payload)[0]
     assert restored(block, [frame.payload for frame in sent[1:3]]) == {"type": "text", "text": LONG}
     # The stream names the bytes, and the store has them.
-    told = [frame for frame in await events(table, session_id, "M") if frame.type == "agent.file.transfer"]
-    assert [frame.payload.content for frame in told] == ["", ""]
+    sent_files = [frame for frame in await events(table, session_id, "M") if frame.type == "agent.file.transfer"]
+    assert [frame.payload.content for frame in sent_files] == ["", ""]
     assert (await read(table, session_id, block["transfer_id"])).decode() == LONG
 
 
-async def test_a_prompt_of_exactly_the_limit_goes_alone() -> None:
+async def test_a_prompt_of_exactly_the_limit_is_sent_without_chunks() -> None:
     table = Table()
     await table.execute("x" * MAX_PROMPT_BYTES)
     assert table.wire.types() == ["control.session.open", "control.prompt.request"]
 
 
-async def test_an_image_travels_with_its_name_and_kind() -> None:
+async def test_an_image_is_sent_with_its_name_and_type() -> None:
     table = Table()
     await execute(table, {"contentType": "text", "value": "see"}, image(IMAGE, name="a.png"))
     block = content_of(table.wire.last("control.prompt.request").payload)[1]
@@ -107,7 +107,7 @@ async def test_an_image_travels_with_its_name_and_kind() -> None:
     assert base64.b64decode(restored(block, [chunk])["data"]) == IMAGE
 
 
-async def test_a_prompt_sent_again_takes_its_files_along_under_new_names() -> None:
+async def test_a_resent_prompt_resends_its_files_under_new_names() -> None:
     table = Table()
     command = await table.execute(LONG)
     session_id = command.target.session_id
@@ -123,7 +123,7 @@ async def test_a_prompt_sent_again_takes_its_files_along_under_new_names() -> No
 
 @pytest.mark.req("D-7")
 @pytest.mark.parametrize("acked", [1, 2, 3])
-async def test_a_cancel_replaces_a_prompt_and_what_of_its_files_is_not_acked(acked: int) -> None:
+async def test_a_cancel_replaces_a_prompt_and_its_unacknowledged_files(acked: int) -> None:
     table = Table()
     command = await table.execute(LONG)
     session_id = command.target.session_id
@@ -147,7 +147,7 @@ async def detach_all(table: Table, session_id: str) -> None:
     await shell.call(RunnerDetached())
 
 
-async def test_a_prompt_of_too_many_crumbs_is_refused_at_the_door() -> None:
+async def test_a_prompt_with_too_many_small_parts_is_refused_on_submission() -> None:
     table = Table()
     with pytest.raises(Problem, match="300 parts, the limit is 256"):
         await execute(table, image(b"x"), *({"contentType": "text", "value": "x"} for _ in range(299)))
@@ -155,33 +155,33 @@ async def test_a_prompt_of_too_many_crumbs_is_refused_at_the_door() -> None:
 
 # --- runner to gateway ---
 @pytest.mark.req("E-5", "W-1")
-async def test_a_file_of_the_agent_is_kept_and_a_small_one_is_in_the_result() -> None:
+async def test_a_file_of_the_agent_is_stored_and_a_small_one_is_in_the_result() -> None:
     table = Table()
     command, session_id = await in_turn(table)
     small, large = b"small", IMAGE + IMAGE + b"!"
-    await give(table, session_id, *given(small), *given(large, "f2", "big.png"))
+    await deliver(table, session_id, *given(small), *given(large, "f2", "big.png"))
     await table.ended(session_id)
     assert await read(table, session_id, "f1") == small
     assert await read(table, session_id, "f2") == large
-    said = await output(table, command)
-    assert said.output == [{"role": "assistant", "content": [{"contentType": "image", "value": {
+    final = await output(table, command)
+    assert final.output == [{"role": "assistant", "content": [{"contentType": "image", "value": {
         "encoding": "base64", "data": base64.b64encode(small).decode(), "media_type": "image/png",
         "sha256": hashlib.sha256(small).hexdigest(), "name": "plot.png"}}]}]
     assert [(n.code, "big.png" in n.message, f"/v1/sessions/{session_id}/files/f2" in n.message)
-            for n in said.notices] == [("Truncated", True, True)]
+            for n in final.notices] == [("Truncated", True, True)]
     frames = [f for f in await events(table, session_id, "C") if f.type == "agent.file.transfer"]
     assert {f.payload.content for f in frames} == {""}
     assert [name for _, record in await table.ledger.files(session_id, "default", 0, 10) for name in [record.name]] == [
         "plot.png", "big.png"]
 
 
-async def test_a_gateway_that_starts_anew_goes_on_with_a_file_and_a_result() -> None:
+async def test_a_restarted_gateway_continues_a_file_and_a_result() -> None:
     table = Table()
     command, session_id = await in_turn(table)
     large = given(IMAGE + b"!", "f2")
-    await give(table, session_id, *given(b"small"), large[0])
+    await deliver(table, session_id, *given(b"small"), large[0])
     table.begin()
-    await give(table, session_id, large[1])
+    await deliver(table, session_id, large[1])
     await table.ended(session_id)
     assert await read(table, session_id, "f2") == IMAGE + b"!"
     assert base64.b64decode((await output(table, command)).output[0]["content"][0]["value"]["data"]) == b"small"
@@ -214,14 +214,14 @@ def broken(fault: str) -> list[p.FileTransfer]:
     ("repeated", "chunk 0 came twice"), ("size", "were announced"), ("longer", "were announced"),
     ("base64", "not base64"), ("disagree", "disagree about `name`"),
 ])
-async def test_a_file_that_is_not_right_is_told_once_and_not_kept(fault: str, sentence: str) -> None:
+async def test_a_corrupt_file_is_reported_once_and_not_stored(fault: str, sentence: str) -> None:
     table = Table()
     command, session_id = await in_turn(table)
-    await give(table, session_id, *broken(fault))
+    await deliver(table, session_id, *broken(fault))
     refused = [frame.payload for frame in table.wire.sent if frame.type == "session.error"]
     assert [(one.error_code, sentence in one.message) for one in refused] == [("INVALID_FRAME", True)]
     assert await table.ledger.files(session_id, "default", 0, 10) == []
-    await give(table, session_id, *given(b"next", "f9"))
+    await deliver(table, session_id, *given(b"next", "f9"))
     assert await read(table, session_id, "f9") == b"next"
     await table.ended(session_id)
     assert await table.state(command.id) == "succeeded"
@@ -233,7 +233,7 @@ def status(lost: int) -> p.BufferStatus:
 
 @pytest.mark.req("D-3", "D-4")
 @pytest.mark.parametrize("lost", [[0], [1], [0, 1]])
-async def test_a_file_whose_chunks_a_buffer_lost_is_told_and_nobody_is_blamed(lost: list[int]) -> None:
+async def test_a_file_with_lost_chunks_is_reported_without_an_error_of_the_agent(lost: list[int]) -> None:
     table = Table()
     command, session_id = await in_turn(table)
     parts = given(IMAGE + IMAGE + b"!")
@@ -245,7 +245,7 @@ async def test_a_file_whose_chunks_a_buffer_lost_is_told_and_nobody_is_blamed(lo
             count = seq - shell.lane.state.last_seq
             await shell.call(HistoryBegun(status(count), [(seq - count + 1, seq)], "m", True, FULL))
         else:
-            await give(table, session_id, part)
+            await deliver(table, session_id, part)
     await table.ended(session_id)
     notices = (await output(table, command)).notices
     assert sum(n.lost_frame_count or 0 for n in notices) == len(lost)
@@ -254,22 +254,22 @@ async def test_a_file_whose_chunks_a_buffer_lost_is_told_and_nobody_is_blamed(lo
     assert await table.ledger.files(session_id, "default", 0, 10) == []
 
 
-async def test_files_under_way_are_bounded() -> None:
+async def test_files_in_transfer_are_bounded() -> None:
     table = Table()
     _, session_id = await in_turn(table)
     for number in range(MAX_OPEN_FILES + 1):
-        await give(table, session_id, given(IMAGE + b"!", f"f{number}")[0])
+        await deliver(table, session_id, given(IMAGE + b"!", f"f{number}")[0])
     assert f"{MAX_OPEN_FILES} files are under way" in table.wire.last("session.error").payload.message
 
 
-async def test_a_transfer_id_is_given_once() -> None:
+async def test_a_transfer_id_is_used_once() -> None:
     table = Table()
     _, session_id = await in_turn(table)
-    await give(table, session_id, *given(b"first"), *given(b"second"))
+    await deliver(table, session_id, *given(b"first"), *given(b"second"))
     assert await read(table, session_id, "f1") == b"first"
 
 
-async def test_a_store_that_fails_leaves_nothing_acknowledged() -> None:
+async def test_a_failing_store_leaves_the_frame_unacknowledged() -> None:
     table = Table()
     _, session_id = await in_turn(table)
     acked = table.wire.acks[session_id]
@@ -279,15 +279,15 @@ async def test_a_store_that_fails_leaves_nothing_acknowledged() -> None:
 
     table.objects.put = full  # type: ignore[method-assign]
     with pytest.raises(Problem, match="disk is full"):
-        await give(table, session_id, *given(b"x"))
+        await deliver(table, session_id, *given(b"x"))
     assert table.wire.acks[session_id] == acked
     assert await table.ledger.files(session_id, "default", 0, 10) == []
 
 
-async def test_a_damaged_chunk_is_never_given_as_whole() -> None:
+async def test_a_damaged_chunk_is_never_returned_as_complete() -> None:
     table = Table()
     _, session_id = await in_turn(table)
-    await give(table, session_id, *given(IMAGE + b"!"))
+    await deliver(table, session_id, *given(IMAGE + b"!"))
     record = await table.ledger.file(session_id, "default", "f1")
     assert record is not None
     swapped = msgspec.structs.replace(record, objects=record.objects[::-1])
@@ -296,11 +296,11 @@ async def test_a_damaged_chunk_is_never_given_as_whole() -> None:
     assert record.size == FILE_CHUNK_BYTES + 1
 
 
-async def test_a_file_under_way_outlives_a_store_that_does_not_answer_for_a_while() -> None:
+async def test_a_file_in_transfer_survives_a_temporary_outage_of_the_store() -> None:
     table = Table()
     _, session_id = await in_turn(table)
     first, last = given(IMAGE + b"!")
-    await give(table, session_id, first)
+    await deliver(table, session_id, first)
     read_back = table.objects.read
 
     async def silent(_: str) -> Any:
@@ -313,5 +313,5 @@ async def test_a_file_under_way_outlives_a_store_that_does_not_answer_for_a_whil
         await table.engine.lanes.lane(session_id)
     table.objects.read = read_back  # type: ignore[method-assign]
     table.begin()
-    await give(table, session_id, last)
+    await deliver(table, session_id, last)
     assert await read(table, session_id, "f1") == IMAGE + b"!"

@@ -1,4 +1,4 @@
-"""A lane from a command to its result, read as the conversation with the runner; what a restart leaves of it (C-8)."""
+"""A lane from a command to its result, as a conversation with the runner, and its state after a restart (C-8)."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ LEFT_OUT: dict[type[msgspec.Struct], dict[str, object]] = {
     OpenTurn: {"tools": {}, "interactions": {}},
     OpenTool: {"title": None, "kind": None},
 }
-"""What a stored state does not say because every version that reads it assumes the same."""
+"""The values a stored state omits because every version that reads it assumes the same."""
 
 
 @pytest.mark.parametrize("part", LEFT_OUT)
-def test_a_default_that_a_stored_state_leaves_out_stays_what_it_was(part: type[msgspec.Struct]) -> None:
+def test_a_default_omitted_by_stored_states_never_changes(part: type[msgspec.Struct]) -> None:
     """Another default would change the meaning of what is stored: a field gets a new name instead."""
     defaults: dict[str, object] = {}
     for field in msgspec.structs.fields(part):
@@ -67,8 +67,8 @@ def test_a_default_that_a_stored_state_leaves_out_stays_what_it_was(part: type[m
     assert {name: defaults[name] for name in LEFT_OUT[part]} == LEFT_OUT[part]
 
 
-def test_a_state_is_stored_as_what_differs_from_the_defaults() -> None:
-    """It is written with every command, so each field that says nothing would be written each time."""
+def test_a_state_is_stored_as_its_differences_from_the_defaults() -> None:
+    """It is written with every command, so each field without information would be written each time."""
     state = LaneState(session_id="s", tenant_id="t", session_key="k", agent_id="a", runner_id="r", workspace="/w",
                       created_ms=0, opening="open")
     stored = msgspec.json.encode(state)
@@ -78,7 +78,7 @@ def test_a_state_is_stored_as_what_differs_from_the_defaults() -> None:
     assert msgspec.json.decode(stored, type=LaneState) == state
 
 
-def test_a_state_that_names_every_default_is_read_as_one_that_names_none() -> None:
+def test_a_state_with_every_default_is_read_like_one_with_none() -> None:
     """Versions before this one wrote all fields."""
     required = {"session_id": "s", "tenant_id": "t", "session_key": "k", "agent_id": "a", "runner_id": "r",
                 "workspace": "/w", "created_ms": 0}
@@ -88,7 +88,7 @@ def test_a_state_that_names_every_default_is_read_as_one_that_names_none() -> No
 
 
 def test_no_field_of_a_lanes_state_is_assigned_by_several_modules() -> None:
-    """What several modules change, they change by a method of the state that names the transition."""
+    """Fields that several modules change are changed by a method of the state that names the transition."""
     writers: dict[str, set[str]] = defaultdict(set)
     for path in (SOURCE / "engine").rglob("*.py"):
         for name in _written(ast.parse(path.read_text())):
@@ -100,15 +100,15 @@ HOUR_MS = 3_600_000
 BEGAN_MS = 1_780_000_000_000
 
 
-def spoken(**entry: int) -> LaneState:
+def used_session(**entry: int) -> LaneState:
     """A session whose conversation has begun."""
     return LaneState(session_id="s", tenant_id="t", session_key="k", agent_id="a", runner_id="r", workspace="/w",
                      created_ms=BEGAN_MS, control_seq=1, entry=SessionFields(**entry))
 
 
 @pytest.mark.req("I-2")
-def test_system_traffic_neither_keeps_a_session_alive_nor_ends_it() -> None:
-    idle, state = Reset(None, HOUR_MS), spoken()
+def test_system_messages_neither_keep_a_session_alive_nor_end_it() -> None:
+    idle, state = Reset(None, HOUR_MS), used_session()
     # One overloaded `updatedAt` was moved by every heartbeat, and idle sessions never ended.
     for minute in range(0, 60, 5):
         state.note_message(BEGAN_MS + minute * 60_000, person=False)
@@ -121,20 +121,20 @@ def test_system_traffic_neither_keeps_a_session_alive_nor_ends_it() -> None:
 @pytest.mark.parametrize("person", [True, False])
 def test_clocks_that_were_ahead_are_set_back_by_the_next_message(person: bool) -> None:
     ahead_ms = BEGAN_MS + 10_000 * HOUR_MS
-    state = spoken(session_started_at=ahead_ms, last_interaction_at=ahead_ms)
+    state = used_session(session_started_at=ahead_ms, last_interaction_at=ahead_ms)
     state.note_message(BEGAN_MS, person=person)
     assert clocks_of(state) == Clocks(BEGAN_MS, BEGAN_MS)
 
 
 @pytest.mark.req("I-2")
-def test_a_person_who_goes_on_writing_does_not_move_the_daily_boundary() -> None:
-    state = spoken(session_started_at=BEGAN_MS, last_interaction_at=BEGAN_MS)
+def test_a_person_who_keeps_writing_does_not_move_the_daily_boundary() -> None:
+    state = used_session(session_started_at=BEGAN_MS, last_interaction_at=BEGAN_MS)
     state.note_message(BEGAN_MS + 5 * HOUR_MS, person=True)
     assert clocks_of(state) == Clocks(BEGAN_MS, BEGAN_MS + 5 * HOUR_MS)
 
 
 def test_the_first_message_starts_a_session_that_was_opened_before() -> None:
-    state = spoken()
+    state = used_session()
     state.control_seq = 0
     state.note_message(BEGAN_MS + HOUR_MS, person=False)
     assert clocks_of(state) == Clocks(BEGAN_MS + HOUR_MS, BEGAN_MS + HOUR_MS)
@@ -145,7 +145,7 @@ def test_the_first_message_starts_a_session_that_was_opened_before() -> None:
     ("lane.state.cancels.setdefault('c', []).append('d')", {"cancels"}), ("state.incoming['t'] = 1", {"incoming"}),
     ("del lane.state.holds['c']", {"holds"}), ("seen = lane.state.n", set()), ("record.state = 'x'", set()),
 ])
-def test_a_write_is_found_whatever_it_looks_like(line: str, found: set[str]) -> None:
+def test_a_write_is_found_in_every_syntactic_form(line: str, found: set[str]) -> None:
     assert set(_written(ast.parse(line))) == found
 
 

@@ -27,7 +27,7 @@ def record(number: int, due: int | None) -> CommandRecord:
 
 @pytest.mark.req("C-3", "C-4")
 @given(st.lists(STEP, max_size=5 * STALE_CLOCKS))
-def test_the_nearest_clock_is_the_least_of_all(steps: list[tuple[int, int | None, str]]) -> None:
+def test_the_nearest_deadline_is_the_minimum_of_all(steps: list[tuple[int, int | None, str]]) -> None:
     live = LiveCommands()
     for number, due, step in steps:
         if step == "drop":
@@ -49,7 +49,9 @@ def test_the_nearest_clock_is_the_least_of_all(steps: list[tuple[int, int | None
     ({"opening": "open", "active": "cmd_0"}, ["running", "queued"], "running"),
     ({"opening": "open", "active": "cmd_0"}, ["paused"], "paused"),
 ])
-def test_a_session_is_listed_by_what_it_does_now(fields: dict[str, Any], found: list[CommandState], shown: str) -> None:
+def test_a_session_is_listed_with_its_current_activity(
+    fields: dict[str, Any], found: list[CommandState], shown: str
+) -> None:
     state = tenant_lane_state("house:t1", 0)
     for name, value in fields.items():
         setattr(state, name, value)

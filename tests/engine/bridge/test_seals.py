@@ -31,7 +31,7 @@ async def begun(policy: RuleSet = ALLOW) -> tuple[Table, str, str]:
 
 
 async def restarted(table: Table, session_id: str) -> None:
-    """Kill the gateway, start it again, and have the runner say that it has nothing yet."""
+    """Kill the gateway, start it again, and have the runner report that it has nothing yet."""
     await table.restart()
     await table.reattach(session_id, 0)
 
@@ -62,7 +62,7 @@ def prompts(table: Table) -> list[str]:
     return [frame.payload.text for frame in table.wire.sent if frame.type == "control.prompt.request"]
 
 
-async def test_frames_that_nobody_changed_are_sent_after_a_restart() -> None:
+async def test_unchanged_frames_are_sent_after_a_restart() -> None:
     table, command_id, session_id = await begun()
     await restarted(table, session_id)
     assert prompts(table) == ["ls"]
@@ -74,7 +74,7 @@ async def test_frames_that_nobody_changed_are_sent_after_a_restart() -> None:
 @pytest.mark.parametrize(("seq", "change"), [
     (1, {"workspace": "/etc"}), (2, {"text": "rm -rf"}), (1, None), (2, None),
 ])
-async def test_a_frame_that_was_changed_or_removed_while_it_waited_is_not_sent(seq: int, change: Any) -> None:
+async def test_a_changed_or_removed_frame_is_not_sent(seq: int, change: Any) -> None:
     table, command_id, session_id = await begun()
     await put(table, session_id, seq, change)
     await restarted(table, session_id)
@@ -89,7 +89,7 @@ async def test_a_frame_that_was_changed_or_removed_while_it_waited_is_not_sent(s
     await table.engine.stop()
 
 
-async def test_an_inserted_frame_is_not_sent_and_what_runs_goes_on() -> None:
+async def test_an_inserted_frame_is_not_sent_and_running_work_continues() -> None:
     table, command_id, session_id = await begun()
     await put(table, session_id, 9, {"text": "rm -rf"})
     await restarted(table, session_id)
@@ -99,7 +99,7 @@ async def test_an_inserted_frame_is_not_sent_and_what_runs_goes_on() -> None:
     await table.engine.stop()
 
 
-async def test_an_answer_that_was_turned_into_a_yes_is_not_sent() -> None:
+async def test_an_answer_changed_into_a_grant_is_not_sent() -> None:
     table, command_id, session_id = await begun(RuleSet((
         Rule(name="c", door="command", effect="allow"), Rule(name="t", door="tool", effect="ask"))))
     await table.opened(session_id)
@@ -139,7 +139,7 @@ async def test_a_state_that_was_changed_is_not_used(change: dict[str, Any]) -> N
     await table.engine.stop()
 
 
-async def test_frames_that_were_stored_as_confirmed_and_are_not_are_reported_once() -> None:
+async def test_frames_falsely_stored_as_confirmed_are_reported_once() -> None:
     table, _, session_id = await begun()
     await table.opened(session_id)
     await edit_state(table, session_id, {"control_acked": 2})
@@ -152,7 +152,7 @@ async def test_frames_that_were_stored_as_confirmed_and_are_not_are_reported_onc
 
 @pytest.mark.parametrize("form", [seals._of_before, seals._with_box])
 @pytest.mark.parametrize("change", [{}, {"workspace": "/etc"}])
-async def test_a_state_that_an_earlier_version_sealed_is_compared_as_far_as_its_seal_goes(
+async def test_a_state_sealed_by_an_earlier_version_is_compared_up_to_its_seal(
     change: dict[str, Any], form: Callable[[LaneState], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
@@ -167,7 +167,7 @@ async def test_a_state_that_an_earlier_version_sealed_is_compared_as_far_as_its_
     await table.engine.stop()
 
 
-async def test_a_session_in_a_box_goes_on_over_a_restart() -> None:
+async def test_a_session_in_a_box_continues_after_a_restart() -> None:
     box = Box(walls="namespace", limited=True, network="model", programs=True)
     table = Table(ALLOW, holding=Holding(held="asks", why="checked here"), box=box)
     await table.engine.adopt()

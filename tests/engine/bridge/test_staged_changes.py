@@ -34,7 +34,7 @@ async def staged(table: Table, count: int = 2) -> str:
     return session_id
 
 
-async def test_it_goes_to_the_runner_without_words_and_is_not_in_the_conversation() -> None:
+async def test_landing_is_sent_to_the_runner_without_text_and_is_not_in_the_transcript() -> None:
     table = Table()
     session_id = await staged(table)
     command = await land(table, session_id)
@@ -45,7 +45,7 @@ async def test_it_goes_to_the_runner_without_words_and_is_not_in_the_conversatio
     assert await table.state(command.id) == "succeeded"
 
 
-async def test_only_its_own_question_is_asked_where_the_command_of_an_agent_would_be() -> None:
+async def test_landing_has_one_question_of_its_own_instead_of_the_commands() -> None:
     table = Table()
     session_id = await staged(table)
     table.engine.policy = table.policy = EACH_COMMAND_WAITS
@@ -63,7 +63,7 @@ async def test_a_rule_that_denies_commands_denies_it() -> None:
 
 @pytest.mark.parametrize("more", [{"mode": "plan"}, {"tools": ["shell"]}, {"messages": [
     {"role": "user", "content": [{"contentType": "text", "value": "and delete the tests"}]}]}], ids=str)
-async def test_it_says_nothing_else(more: dict[str, Any]) -> None:
+async def test_a_landing_with_other_text_is_refused(more: dict[str, Any]) -> None:
     table = Table()
     session_id = await staged(table)
     with pytest.raises(Problem, match="empty list of messages") as refused:
@@ -71,7 +71,7 @@ async def test_it_says_nothing_else(more: dict[str, Any]) -> None:
     assert refused.value.code == "InvalidPayload"
 
 
-async def test_without_staged_changes_there_is_nothing_to_ask() -> None:
+async def test_without_staged_changes_no_question_is_asked() -> None:
     table = Table()
     session_id = await staged(table, count=0)
     with pytest.raises(Problem, match="nothing is staged"):

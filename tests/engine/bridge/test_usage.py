@@ -49,7 +49,7 @@ async def test_a_turns_figures_are_counted_once_by_day_agent_session_and_person(
         input_tokens=900, cost_micros=500_000)]
 
 
-async def test_what_a_turn_costs_after_midnight_is_of_the_next_day() -> None:
+async def test_the_cost_of_a_turn_after_midnight_counts_for_the_next_day() -> None:
     table = table_of_a_day()
     command = await running(table)
     session_id = command.target.session_id
@@ -61,7 +61,7 @@ async def test_what_a_turn_costs_after_midnight_is_of_the_next_day() -> None:
         (DAY + 1, 1, 10, 750_000), (DAY, 0, 0, 250_000)]
 
 
-async def test_a_turn_whose_agent_died_is_counted_as_one_without_figures() -> None:
+async def test_a_turn_whose_agent_exited_is_counted_without_figures() -> None:
     table = table_of_a_day()
     command = await running(table)
     session_id = command.target.session_id
@@ -71,7 +71,7 @@ async def test_a_turn_whose_agent_died_is_counted_as_one_without_figures() -> No
     assert (record.turns, record.estimated_turns, record.input_tokens) == (1, 1, 0)
 
 
-async def test_a_figure_beyond_all_measure_does_not_make_the_sum_overflow() -> None:
+async def test_a_huge_figure_does_not_overflow_the_sum() -> None:
     table = table_of_a_day()
     command = await running(table)
     session_id = command.target.session_id
@@ -81,7 +81,7 @@ async def test_a_figure_beyond_all_measure_does_not_make_the_sum_overflow() -> N
     assert (record.input_tokens, record.cost_micros) == (COUNTED_MAX, COUNTED_MAX)
 
 
-async def test_a_session_that_another_gateway_controls_is_counted_there() -> None:
+async def test_a_session_controlled_by_another_gateway_is_counted_there() -> None:
     table = table_of_a_day()
     command = await running(table)
     session_id = command.target.session_id
@@ -91,7 +91,7 @@ async def test_a_session_that_another_gateway_controls_is_counted_there() -> Non
     assert await counted(table) == []
 
 
-async def test_the_model_is_the_one_that_the_session_names() -> None:
+async def test_the_model_is_that_of_the_session() -> None:
     table = table_of_a_day()
     command = await running(table)
     session_id = command.target.session_id

@@ -43,7 +43,7 @@ async def town() -> AsyncIterator[Street]:
 
 
 async def settled(town: Street) -> None:
-    """All that was said on the bus is heard and done."""
+    """Wait until all messages on the bus are received and processed."""
     for _ in range(20):
         await asyncio.sleep(0)
         for member in town.members:
@@ -62,7 +62,7 @@ async def events(town: Street, session_id: str) -> list[str]:
 
 
 @pytest.mark.req("M-1")
-async def test_a_command_given_to_any_gateway_runs_where_its_runner_is(town: Street) -> None:
+async def test_a_command_submitted_to_any_gateway_runs_at_its_runners_gateway(town: Street) -> None:
     a, b, c = town.members
     async with b.attached() as runner:
         await settled(town)
@@ -94,7 +94,7 @@ async def test_a_gateway_that_believes_a_runner_elsewhere_is_corrected_by_the_le
 
 
 @pytest.mark.req("M-1", "M-2")
-async def test_a_request_repeated_at_another_gateway_is_answered_as_before_and_done_once(town: Street) -> None:
+async def test_a_request_repeated_at_another_gateway_gets_the_first_response(town: Street) -> None:
     a, b, c = town.members
     async with b.attached() as runner:
         await settled(town)
@@ -128,7 +128,7 @@ async def test_one_key_opened_at_three_gateways_at_the_same_time_is_one_session(
 
 @pytest.mark.req("R-2", "R-4")
 @pytest.mark.parametrize("begins", [False, True])
-async def test_messages_of_one_chat_at_three_gateways_at_the_same_time_are_all_taken(
+async def test_concurrent_messages_of_one_chat_at_three_gateways_are_all_accepted(
     town: Street, monkeypatch: pytest.MonkeyPatch, begins: bool
 ) -> None:
     monkeypatch.setattr(MemoryLeases, "begins", begins)
@@ -144,7 +144,7 @@ async def test_messages_of_one_chat_at_three_gateways_at_the_same_time_are_all_t
 
 
 @pytest.mark.req("R-2")
-async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(town: Street) -> None:
+async def test_a_gateway_suspended_past_its_lease_opens_no_session_for_a_key(town: Street) -> None:
     a, b, c = town.members
     name = "default/agent:shell:main"
     async with b.attached():
@@ -164,7 +164,7 @@ async def test_who_opens_a_key_while_asleep_over_its_own_death_opens_nothing(tow
                 await town.ledger.commit(WriteBatch([Append("default", "s/x", "C", 1, b"{}")], [newer]))
 
 
-async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(town: Street) -> None:
+async def test_every_gateway_lists_all_runners_and_can_choose_any(town: Street) -> None:
     a, b, c = town.members
     early = await a.execute()
     assert (early.status, early.headers["retry-after"]) == (503, "2")
@@ -186,7 +186,7 @@ async def test_runners_are_listed_by_every_gateway_and_chosen_from_everywhere(to
 
 
 @pytest.mark.req("L-2", "L-4")
-async def test_a_runner_that_comes_to_another_gateway_brings_its_sessions(town: Street) -> None:
+async def test_a_runner_that_connects_to_another_gateway_brings_its_sessions(town: Street) -> None:
     a, b, _ = town.members
     async with contextlib.AsyncExitStack() as links:
         first = await links.enter_async_context(a.attached())
@@ -207,12 +207,12 @@ async def test_a_runner_that_comes_to_another_gateway_brings_its_sessions(town: 
 
 
 @pytest.mark.req("C-7", "L-5")
-async def test_a_hello_that_a_gateway_slept_over_does_not_take_the_runner_from_where_it_went(town: Street) -> None:
+async def test_a_delayed_hello_does_not_move_the_runner_back(town: Street) -> None:
     a, b, _ = town.members
     async with turn(b, link_number=2) as (runner, session_id):
         await settled(town)
         command = (await a.ask("GET", "/v1/commands")).body["items"][0]
-        # What follows lay in a's buffers since before: the runner had nothing running then.
+        # The following was in a's buffers from before, when the runner had nothing running.
         async with a.linked() as late:
             late.hello(p.HelloSession(session_id=session_id, last_seq_sent=1, control_seq=2, state="idle"),
                        link_number=1)
@@ -226,14 +226,14 @@ async def test_a_hello_that_a_gateway_slept_over_does_not_take_the_runner_from_w
 
 
 @pytest.mark.req("D-1")
-async def test_an_owner_that_slept_over_its_own_death_writes_nothing_and_comes_back_as_another(town: Street) -> None:
+async def test_an_owner_suspended_past_its_lease_writes_nothing_and_gets_a_new_id(town: Street) -> None:
     a, b, c = town.members
     async with contextlib.AsyncExitStack() as links:
         first = await links.enter_async_context(a.attached())
         command = (await a.execute()).body
         session_id = command["target"]["session_id"]
         await opened(first, session_id)
-        a.bus.cut_off()  # Stopped: it neither renews nor hears, and its runner goes elsewhere.
+        a.bus.cut_off()  # Suspended: it neither renews nor receives, and its runner connects elsewhere.
         stale = a.engine.lanes.peek(session_id)
         assert stale is not None
         await town.fail_over(b, c)
@@ -253,7 +253,7 @@ async def test_an_owner_that_slept_over_its_own_death_writes_nothing_and_comes_b
         assert (await a.execute("and on", session_id=session_id)).status == 202
 
 
-async def test_who_waits_in_a_lane_that_is_lost_is_answered_by_its_new_owner(town: Street) -> None:
+async def test_a_request_waiting_in_a_lost_lane_is_answered_by_its_new_owner(town: Street) -> None:
     a, b, c = town.members
     session_id = ""
     async with a.attached() as runner:
@@ -273,7 +273,7 @@ async def test_who_waits_in_a_lane_that_is_lost_is_answered_by_its_new_owner(tow
 
 
 @pytest.mark.req("C-4", "C-7")
-async def test_clocks_of_a_dead_gateways_sessions_run_on_at_another_within_5_s(town: Street) -> None:
+async def test_timers_of_a_dead_gateways_sessions_continue_elsewhere_within_5_s(town: Street) -> None:
     a, b, c = town.members
     async with a.attached() as runner:
         command = (await a.execute()).body
@@ -301,7 +301,7 @@ async def test_clocks_of_a_dead_gateways_sessions_run_on_at_another_within_5_s(t
     assert sum(b'"failed"' in event.body for event in happened) == 1, "once in the cluster"
 
 
-async def test_a_gateway_that_stops_gives_everything_back_at_once(town: Street) -> None:
+async def test_a_stopping_gateway_releases_everything_immediately(town: Street) -> None:
     a, b, c = town.members
     async with a.attached() as runner:
         session_id = (await a.execute()).body["target"]["session_id"]
@@ -312,7 +312,7 @@ async def test_a_gateway_that_stops_gives_everything_back_at_once(town: Street) 
     assert [member for member in (b, c) if member.engine.lanes.peek(session_id) is not None]
 
 
-async def test_a_gateway_cut_off_from_the_bus_says_so_and_reads_again_when_it_is_back(town: Street) -> None:
+async def test_a_gateway_without_the_bus_reports_it_and_reads_again_after_reconnecting(town: Street) -> None:
     a, b, _ = town.members
     async with b.attached() as runner:
         session_id = (await b.execute()).body["target"]["session_id"]
@@ -331,7 +331,7 @@ async def test_a_gateway_cut_off_from_the_bus_says_so_and_reads_again_when_it_is
 
 
 @pytest.mark.req("C-5", "A-9", "K-1", "L-3")
-async def test_what_changes_at_one_gateway_is_known_at_the_others_at_once(town: Street) -> None:
+async def test_a_change_at_one_gateway_is_known_at_the_others_immediately(town: Street) -> None:
     a, b, c = town.members
     async with c.attached() as runner:
         await a.ask("POST", "/v1/drain", {"scope": "gateway"})
@@ -351,7 +351,7 @@ async def test_what_changes_at_one_gateway_is_known_at_the_others_at_once(town: 
 
 
 @pytest.mark.req("K-2")
-async def test_a_ticket_opens_one_stream_at_whatever_gateway(town: Street) -> None:
+async def test_a_ticket_opens_one_stream_at_any_gateway(town: Street) -> None:
     a, b, c = town.members
     given = (await a.ask("POST", "/v1/stream-tickets", {"path": "/v1/events"})).body["ticket"]
     spent = await asyncio.gather(*(member.front.access.tickets.spend(given, "/events") for member in (a, b, c)),
@@ -364,23 +364,23 @@ async def test_a_ticket_opens_one_stream_at_whatever_gateway(town: Street) -> No
 
 
 @pytest.mark.req("R-4")
-async def test_a_hook_that_knocks_at_any_gateway_is_told_once(town: Street) -> None:
+async def test_a_hook_delivered_to_several_gateways_starts_one_command(town: Street) -> None:
     a, b, c = town.members
     town.hooks["ci"] = ConfiguredHook(name="ci", tenant_id="default", agent_id="shell", key="agent:shell:ci",
                                       auth="token",
                                       secret=b"s3cret-s3cret-s3cret", message="CI said:")
     async with b.attached():
         await settled(town)
-        told = [await member.ask("POST", "/v1/hooks/ci", {"run": 7}, authorization="Bearer s3cret-s3cret-s3cret")
-                for member in (a, b, c)]
-        assert [answer.status for answer in told] == [202, 202, 202]
-        assert len({answer.body["command_id"] for answer in told}) == 1
+        responses = [await member.ask("POST", "/v1/hooks/ci", {"run": 7}, authorization="Bearer s3cret-s3cret-s3cret")
+                     for member in (a, b, c)]
+        assert [answer.status for answer in responses] == [202, 202, 202]
+        assert len({answer.body["command_id"] for answer in responses}) == 1
         refused = await a.ask("POST", "/v1/hooks/ci", {"run": 8}, authorization="Bearer another")
         assert refused.status == 401
 
 
 @pytest.mark.req("R-2", "R-4")
-async def test_deliveries_of_a_hook_at_three_gateways_at_the_same_time_are_all_taken(
+async def test_concurrent_deliveries_of_a_hook_at_three_gateways_are_all_accepted(
     town: Street, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryLeases, "begins", True)
@@ -397,7 +397,7 @@ async def test_deliveries_of_a_hook_at_three_gateways_at_the_same_time_are_all_t
 
 
 @pytest.mark.req("R-4")
-async def test_a_cron_job_that_all_gateways_look_at_is_told_once_where_its_runner_is(town: Street) -> None:
+async def test_a_cron_job_of_all_gateways_runs_once_at_its_runners_gateway(town: Street) -> None:
     job = CronJob("daily", "default", "shell", "agent:shell:cron:daily", "Good morning.", "*/5 * * * *", UTC, "UTC")
     a, b, c = town.members
     for member in town.members:
@@ -406,7 +406,7 @@ async def test_a_cron_job_that_all_gateways_look_at_is_told_once_where_its_runne
     async with c.attached():
         await settled(town)
         town.clock.advance(5 * 60_000)
-        for member in town.members:  # No one is taken for dead meanwhile but by this clock.
+        for member in town.members:  # Only this clock can make a gateway count as dead.
             await member.cluster.renewal.once()
         async with b.attached():
             await settled(town)
@@ -420,7 +420,7 @@ async def test_a_cron_job_that_all_gateways_look_at_is_told_once_where_its_runne
             assert (shown[0][0].command_id, shown[0][0].missed) == (commands[0]["id"], 0)
 
 
-async def test_a_duty_is_one_gateways_until_that_is_dead(town: Street) -> None:
+async def test_a_duty_belongs_to_one_gateway_until_its_lease_ends(town: Street) -> None:
     a, b, c = town.members
     assert [await member.cluster.leads("checkpoints") for member in (a, b, c, a)] == [True, False, False, True]
     await a.die()
@@ -446,14 +446,14 @@ class Reader:
         return [item.n for item in self.items if isinstance(item, Durable)]
 
     def text(self, block: str = "b1") -> str:
-        """What the reader has been given of a block: each piece must stand right behind the one before."""
-        said = ""
+        """The text of a block that the reader received: each piece must directly follow the one before."""
+        block_text = ""
         for item in self.items:
             payload: Any = item.frame.payload if isinstance(item, TransientItem) else None
             if payload is not None and payload.block_id == block:
-                assert payload.offset == len(said), "neither doubled nor lost"
-                said += payload.text
-        return said
+                assert payload.offset == len(block_text), "neither doubled nor lost"
+                block_text += payload.text
+        return block_text
 
 
 @contextlib.asynccontextmanager
@@ -480,7 +480,7 @@ async def turn(member: Member, **hello: Any) -> AsyncIterator[tuple[Runner, str]
         yield runner, session_id
 
 
-def say(runner: Runner, session_id: str, offset: int, text: str, block: str = "b1") -> None:
+def send_text(runner: Runner, session_id: str, offset: int, text: str, block: str = "b1") -> None:
     runner.send("agent.text.delta", p.TextDelta(turn_id=TURN, block_id=block, offset=offset, text=text),
                 session_id=session_id)
 
@@ -490,14 +490,14 @@ def done(runner: Runner, session_id: str, seq: int, text: str, block: str = "b1"
 
 
 @pytest.mark.req("S-1", "S-3", "E-4")
-async def test_a_viewer_at_each_gateway_sees_the_same(town: Street) -> None:
+async def test_viewers_at_all_gateways_see_the_same_stream(town: Street) -> None:
     a, b, c = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a, b, c) as readers:
         for at, piece in enumerate(("one ", "two ", "six ")):
-            say(runner, session_id, 4 * at, piece)
+            send_text(runner, session_id, 4 * at, piece)
         await eventually(lambda: _all(reader.text() == "one two six " for reader in readers))
         done(runner, session_id, 3, "one two six ")
-        say(runner, session_id, 0, "next", "b2")
+        send_text(runner, session_id, 0, "next", "b2")
         await eventually(lambda: _all(reader.text("b2") == "next" for reader in readers))
         seen = [[item.n if isinstance(item, Durable) else item.frame.payload.text for item in reader.items]  # type: ignore[union-attr]
                 for reader in readers]
@@ -506,27 +506,27 @@ async def test_a_viewer_at_each_gateway_sees_the_same(town: Street) -> None:
 
 
 @pytest.mark.req("S-3", "E-4")
-async def test_a_viewer_that_joins_at_another_gateway_is_given_the_text_so_far(town: Street) -> None:
+async def test_a_viewer_that_joins_at_another_gateway_receives_the_text_so_far(town: Street) -> None:
     a, b, _ = town.members
     async with turn(b) as (runner, session_id):
-        say(runner, session_id, 0, "so far ")
+        send_text(runner, session_id, 0, "so far ")
         await eventually(lambda: _all([b.viewers.so_far(f"s/{session_id}")[1] != []]))
         polled = await a.ask("GET", f"/v1/sessions/{session_id}/frames")
         assert polled.body["events"][-1]["frame"]["payload"]["text"] == "so far "
         async with reading(f"s/{session_id}", a) as (reader,):
             await eventually(lambda: _all([reader.text() == "so far "]))
-            say(runner, session_id, 7, "and on")
+            send_text(runner, session_id, 7, "and on")
             await eventually(lambda: _all([reader.text() == "so far and on"]))
 
 
 @pytest.mark.req("S-3", "E-4")
-async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Street) -> None:
+async def test_lost_bus_messages_delay_a_viewer_and_lose_nothing(town: Street) -> None:
     a, b, _ = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
-        say(runner, session_id, 0, "heard ")
+        send_text(runner, session_id, 0, "heard ")
         await eventually(lambda: _all([reader.text() == "heard "]))
         a.bus.cut_off()
-        say(runner, session_id, 6, "lost ")
+        send_text(runner, session_id, 6, "lost ")
         runner.send("agent.error", warning(), session_id=session_id, seq=3)
         await runner.acked(3)
         await settled(town)
@@ -537,13 +537,13 @@ async def test_notes_that_are_lost_delay_a_viewer_and_cost_it_nothing(town: Stre
         assert reader.text() == "heard "
         a.bus.come_back()
         await eventually(lambda: _all([reader.text() == "heard lost "]))
-        say(runner, session_id, 11, "heard")
+        send_text(runner, session_id, 11, "heard")
         await eventually(lambda: _all([reader.text() == "heard lost heard"]))
         assert reader.numbers == list(range(1, len(reader.numbers) + 1))
 
 
 @pytest.mark.req("S-1", "S-3")
-async def test_who_takes_a_session_over_tells_its_viewers_what_they_had_not_heard_before(town: Street) -> None:
+async def test_a_new_owner_sends_viewers_the_frames_they_missed(town: Street) -> None:
     a, b, _ = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         await eventually(lambda: _all([len(reader.numbers) > 1]))
@@ -562,13 +562,13 @@ async def test_who_takes_a_session_over_tells_its_viewers_what_they_had_not_hear
 
 
 @pytest.mark.req("S-3", "E-4")
-async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town: Street) -> None:
+async def test_late_text_is_not_sent_after_the_end_of_its_block(town: Street) -> None:
     a, b, _ = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
         stream = f"s/{session_id}"
         before = await town.ledger.head("default", stream)
         await eventually(lambda: _all([reader.numbers[-1:] == [before]]))
-        say(runner, session_id, 0, "said")
+        send_text(runner, session_id, 0, "said")
         await eventually(lambda: _all([reader.text() == "said"]))
         done(runner, session_id, 3, "said")
         await eventually(lambda: _all([reader.numbers[-1:] == [before + 1]]))
@@ -578,7 +578,7 @@ async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town:
                             payload=p.TextDelta(turn_id=TURN, block_id="b1", offset=0, text="said")))
         note = StreamNote(b.cluster.instance_id, owner.epoch, [before, late])
         b.bus.publish(b.cluster.subject(f"stream.{stream}"), msgspec.msgpack.encode(note))
-        say(runner, session_id, 0, "next", "b2")
+        send_text(runner, session_id, 0, "next", "b2")
         await eventually(lambda: _all([reader.text("b2") == "next"]))
         assert reader.text() == "said"
         assert isinstance(reader.items[-1], TransientItem)
@@ -586,17 +586,17 @@ async def test_text_that_comes_late_is_not_told_after_the_end_of_its_block(town:
 
 
 @pytest.mark.req("S-3", "E-4")
-async def test_a_hole_in_the_text_is_filled_by_its_writer(town: Street) -> None:
+async def test_a_gap_in_the_text_is_filled_by_its_writer(town: Street) -> None:
     a, b, _ = town.members
     async with turn(b) as (runner, session_id), reading(f"s/{session_id}", a) as (reader,):
-        say(runner, session_id, 0, "one ")
+        send_text(runner, session_id, 0, "one ")
         await eventually(lambda: _all([reader.text() == "one "]))
         b.bus.cut_off()
-        say(runner, session_id, 4, "two ")
+        send_text(runner, session_id, 4, "two ")
         await eventually(lambda: _all([b"two" in b"".join(b.viewers.so_far(f"s/{session_id}")[1])]))
         await settled(town)
         b.bus.come_back()
-        say(runner, session_id, 8, "three")
+        send_text(runner, session_id, 8, "three")
         await eventually(lambda: _all([reader.text() == "one two three"]))
 
 
@@ -605,7 +605,7 @@ async def _all(conditions: Any) -> bool:
 
 
 @pytest.mark.req("S-1")
-async def test_the_tenants_feed_is_written_by_all_and_read_whole_at_each(town: Street) -> None:
+async def test_the_tenants_feed_is_written_by_all_gateways_and_complete_at_each(town: Street) -> None:
     a, b, c = town.members
     async with a.attached(), reading("t/default", a, b, c) as readers:
         await settled(town)
@@ -621,20 +621,20 @@ async def test_the_tenants_feed_is_written_by_all_and_read_whole_at_each(town: S
             await eventually(lambda: _all(reader.numbers == list(range(1, head + 1)) for reader in readers))
 
 
-async def test_whoever_waits_for_an_answer_of_a_gateway_that_dies_over_it_waits_no_longer_than_its_lease(
+async def test_a_request_to_a_dying_gateway_waits_no_longer_than_its_lease(
     town: Street, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "STILL_THERE_S", 0.01)
     a, b, _ = town.members
-    heard = asyncio.Event()
+    received = asyncio.Event()
 
     async def never(_body: bytes) -> bytes:
-        heard.set()
+        received.set()
         return await asyncio.get_running_loop().create_future()
 
     serving = await b.bus.serve(a.cluster.subject(f"gateway.{b.cluster.instance_id}.slow"), never)
     asking = asyncio.create_task(a.cluster.ask(b.cluster.instance_id, "slow", b"", 60_000))
-    await asyncio.wait_for(heard.wait(), PATIENCE_S)
+    await asyncio.wait_for(received.wait(), PATIENCE_S)
     assert not asking.done()
 
     town.clock.advance(INSTANCE_LIFE_MS + 1)  # It renews no more.
@@ -644,7 +644,7 @@ async def test_whoever_waits_for_an_answer_of_a_gateway_that_dies_over_it_waits_
     await serving.end()
 
 
-async def test_an_answer_that_has_come_waits_for_no_ledger(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_received_answer_does_not_wait_for_the_ledger(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the other gateway lives is read from the ledger, which may be what is slow."""
     monkeypatch.setattr(cluster, "STILL_THERE_S", 0.0)
     a, b, _ = town.members
@@ -668,7 +668,7 @@ async def test_an_answer_that_has_come_waits_for_no_ledger(town: Street, monkeyp
     await serving.end()
 
 
-async def test_a_question_has_an_end_whatever_the_bus_does(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_ends_in_time_whatever_the_bus_does(town: Street, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, _ = town.members
 
     async def never(*_args: object) -> bytes:
@@ -680,21 +680,21 @@ async def test_a_question_has_an_end_whatever_the_bus_does(town: Street, monkeyp
 
 
 class LateHints(LocalBus):
-    """Hears hints only once they are let through: notes of streams come before them, or are lost meanwhile."""
+    """Delivers hints only once they are released: notes of streams arrive before them, or are lost meanwhile."""
 
     def __init__(self, hub: Hub) -> None:
         super().__init__(hub)
         self._late: list[Callable[[], None]] | None = None
         self._loses = False
 
-    async def subscribe(self, subject: str, told: Callable[[bytes], None]) -> Subscription:
+    async def subscribe(self, subject: str, responses: Callable[[bytes], None]) -> Subscription:
         def later(body: bytes) -> None:
             if self._late is None:
-                told(body)
+                responses(body)
             elif subject.endswith(".hint"):
-                self._late.append(partial(told, body))
+                self._late.append(partial(responses, body))
             elif not self._loses:
-                told(body)
+                responses(body)
 
         return await super().subscribe(subject, later)
 
@@ -703,16 +703,16 @@ class LateHints(LocalBus):
         self._late, self._loses = [], lose_notes
 
     def let_through(self) -> None:
-        """Hear those that were held back, and all later ones."""
+        """Deliver the delayed hints, and all later ones."""
         late, self._late = self._late or [], None
-        for hear in late:
-            hear()
+        for deliver_hint in late:
+            deliver_hint()
 
 
 @pytest.mark.req("S-1", "S-3", "C-4")
 @pytest.mark.parametrize("is_closed", [True, False], ids=["its link there is closed", "its link there is half open"])
 @pytest.mark.parametrize("hint", ["first", "after the note", "after a note that was lost"])
-async def test_a_viewer_where_a_runner_was_sees_what_it_says_at_another_gateway(is_closed: bool, hint: str) -> None:
+async def test_a_viewer_sees_the_frames_of_a_runner_that_moved_to_another_gateway(is_closed: bool, hint: str) -> None:
     hub = Hub()
     late = LateHints(hub)
     async with street(buses=[late, LocalBus(hub), LocalBus(hub)]) as town, contextlib.AsyncExitStack() as stack:

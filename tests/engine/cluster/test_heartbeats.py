@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("L-5", "L-6", "C-4")]
 
 
 class Pair:
-    """A gateway with runners, and another that hears of them."""
+    """A gateway with runners, and another that receives their heartbeats."""
 
     def __init__(self) -> None:
         self.notes: list[bytes] = []
@@ -67,7 +67,7 @@ async def pair() -> Pair:
     return made
 
 
-async def test_what_has_not_changed_is_told_by_the_runners_name_alone(pair: Pair) -> None:
+async def test_an_unchanged_heartbeat_is_sent_as_the_runners_name_only(pair: Pair) -> None:
     pair.beat("r1")
     pair.beat("r2")
     first = pair.deliver()
@@ -82,12 +82,12 @@ async def test_what_has_not_changed_is_told_by_the_runners_name_alone(pair: Pair
     assert pair.asked == []
 
 
-async def test_nothing_is_told_where_no_heartbeat_came(pair: Pair) -> None:
+async def test_without_a_heartbeat_nothing_is_sent(pair: Pair) -> None:
     pair.own.flush()
     assert pair.notes == []
 
 
-async def test_who_misses_a_note_asks_for_everything_and_gets_it(pair: Pair) -> None:
+async def test_a_gateway_that_missed_a_note_requests_and_gets_everything(pair: Pair) -> None:
     pair.beat("r1")
     pair.deliver()
     pair.beat("r1", "running")
@@ -102,7 +102,7 @@ async def test_who_misses_a_note_asks_for_everything_and_gets_it(pair: Pair) -> 
     assert pair.known("r1") == (1_000, ["running"])
 
 
-async def test_who_learns_of_a_link_later_than_of_its_heartbeats_asks_again(pair: Pair) -> None:
+async def test_a_gateway_that_learns_of_a_link_late_requests_its_heartbeats(pair: Pair) -> None:
     pair.beat("r3")
     pair.deliver()
     assert pair.asked == ["i_a"], "nothing is known of it"
@@ -122,7 +122,7 @@ async def test_who_learns_of_a_link_later_than_of_its_heartbeats_asks_again(pair
     assert len(pair.asked) == 2
 
 
-async def test_a_heartbeat_of_a_link_that_was_replaced_counts_for_nothing(pair: Pair) -> None:
+async def test_a_heartbeat_of_a_replaced_link_is_ignored(pair: Pair) -> None:
     pair.beat("r1")
     pair.deliver()
     pair.attach("r1", "l2")
@@ -135,7 +135,7 @@ async def test_a_heartbeat_of_a_link_that_was_replaced_counts_for_nothing(pair: 
     assert len(pair.notes) == 2
 
 
-async def test_many_go_out_before_the_second_is_over(pair: Pair) -> None:
+async def test_many_heartbeats_are_sent_before_the_second_ends(pair: Pair) -> None:
     for at in range(AGENTS_A_NOTE // 2):
         pair.own.add(f"r{at}", "l1", [p.LiveAgent(session_id="s1", agent_id="shell", state="idle")])
     assert len(pair.notes) == 1

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 
 
 class Slow:
-    """Leases of which one operation does not come back until a test lets it, with `is_done` once it was done."""
+    """Leases of which one operation does not return until a test releases it, with `is_done` once it was done."""
 
     def __init__(self, leases: Any, held: str, *, is_done: bool = False) -> None:
         self.leases = leases
@@ -58,7 +58,7 @@ class Noting:
 
 
 class LoopTime:
-    """The running loop's time, which moves only when a test says so."""
+    """The running loop's time, which moves only when a test advances it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ async def orphaned(town: Street, member: Member, *lanes: LaneName) -> None:
     await town.leases.leave(member.cluster.instance_id)
 
 
-async def test_a_takeover_that_hangs_keeps_no_lease_from_being_renewed() -> None:
+async def test_a_hanging_takeover_does_not_block_lease_renewal() -> None:
     async with street(2) as town:
         a, b = town.members
         await orphaned(town, b, LaneName("default", "s-1"), LaneName("default", "s-2"))
@@ -127,7 +127,7 @@ async def test_a_takeover_that_hangs_keeps_no_lease_from_being_renewed() -> None
         assert await town.leases.orphans(10) == []
 
 
-async def test_a_bus_that_does_not_answer_lets_no_gateway_that_comes_back_die_again() -> None:
+async def test_an_unresponsive_bus_does_not_end_a_rejoining_gateway_again() -> None:
     async with street(1) as town:
         (a,) = town.members
         bus, slow = a.bus, Slow(a.bus, "serve")
@@ -146,8 +146,8 @@ async def test_a_bus_that_does_not_answer_lets_no_gateway_that_comes_back_die_ag
         await a.cluster.settled()
 
 
-async def test_who_asks_while_a_gateway_comes_back_waits_for_its_new_id() -> None:
-    """An id that has not joined is taken for dead: to act under it would let the gateway die again."""
+async def test_a_request_during_rejoining_waits_for_the_new_id() -> None:
+    """An id that has not joined counts as dead: acting under it would end the gateway again."""
     async with street(1) as town:
         (a,) = town.members
         leases, slow = town.leases, Slow(town.leases, "join")
@@ -178,7 +178,7 @@ async def test_a_gateway_that_cannot_join_again_tries_with_the_next_renewal() ->
         await a.cluster.settled()
 
 
-async def test_what_is_left_of_a_lease_is_shown_with_each_renewal() -> None:
+async def test_the_remaining_lease_time_is_shown_with_each_renewal() -> None:
     async with street(1) as town:
         (a,) = town.members
         a.cluster.renewal.joined(asyncio.get_running_loop().time() - 2.0)
@@ -197,7 +197,7 @@ async def test_what_is_left_of_a_lease_is_shown_with_each_renewal() -> None:
 
 
 @pytest.mark.parametrize("operation", ["renew", "join"])
-async def test_a_lease_is_counted_from_when_it_was_asked_for(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+async def test_a_lease_is_counted_from_its_request(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
     """The store may have renewed at once, and only its answer be late."""
     async with street(1) as town:
         (a,) = town.members
@@ -217,7 +217,7 @@ async def test_a_lease_is_counted_from_when_it_was_asked_for(monkeypatch: pytest
         await a.cluster.settled()
 
 
-async def test_a_renewal_whose_answer_comes_after_its_gateway_came_back_shortens_no_new_lease(
+async def test_a_late_renewal_reply_does_not_shorten_the_lease_after_rejoining(
         monkeypatch: pytest.MonkeyPatch) -> None:
     async with street(1) as town:
         (a,) = town.members
@@ -238,7 +238,7 @@ async def test_a_renewal_whose_answer_comes_after_its_gateway_came_back_shortens
         await a.cluster.settled()
 
 
-async def test_a_gateway_that_came_back_has_nothing_of_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rejoined_gateway_keeps_nothing_of_its_former_id(monkeypatch: pytest.MonkeyPatch) -> None:
     async with street(2) as town:
         a, b = town.members
         member = LaneName("default", tenant_lane_id("default"))
@@ -263,7 +263,7 @@ async def test_a_gateway_that_came_back_has_nothing_of_what_it_was(monkeypatch: 
         await a.cluster.settled()
 
 
-async def test_a_gateway_that_died_without_noticing_leads_nothing_that_another_leads_now() -> None:
+async def test_a_gateway_with_an_expired_lease_does_not_lead_duties_of_others() -> None:
     async with street(2) as town:
         a, b = town.members
         assert [await a.cluster.leads("checkpoints") for _ in range(3)] == [True] * 3
@@ -277,7 +277,7 @@ async def test_a_gateway_that_died_without_noticing_leads_nothing_that_another_l
             await member.cluster.settled()
 
 
-async def test_a_duty_that_a_takeover_is_about_to_release_is_taken_by_who_leads() -> None:
+async def test_a_duty_about_to_be_released_by_a_takeover_is_acquired_by_the_leader() -> None:
     """The duty of its former self, which it claimed with the other orphans."""
     async with street(2) as town:
         a, b = town.members
@@ -298,7 +298,7 @@ async def test_a_duty_that_a_takeover_is_about_to_release_is_taken_by_who_leads(
             await member.cluster.settled()
 
 
-async def test_a_gateway_that_has_read_no_rules_yet_takes_nothing_over() -> None:
+async def test_a_gateway_without_loaded_rules_takes_nothing_over() -> None:
     async with street(2) as town:
         lane = LaneName("default", tenant_lane_id("default"))
         await orphaned(town, town.members[1], lane)
@@ -313,7 +313,7 @@ async def test_a_gateway_that_has_read_no_rules_yet_takes_nothing_over() -> None
         await late.engine.lanes.due.settled()
 
 
-async def test_a_runner_of_a_dead_gateway_is_offered_no_more_once_its_lanes_are_found() -> None:
+async def test_a_dead_gateways_runner_is_not_offered_after_its_lanes_are_found() -> None:
     """Else commands for any runner would go to this one until everything is read again."""
     async with street(2) as town:
         a, b = town.members
@@ -358,7 +358,7 @@ async def test_a_lease_that_is_not_renewed_is_logged_once_and_its_return_once(mo
             ("lease_not_renewed", "PostgreSQL does not answer.", None), ("lease_renewed_again", None, 20)]
 
 
-async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_what_it_has_not_read(
+async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_unread_lanes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with street(3) as town:
@@ -404,7 +404,7 @@ async def test_a_gateway_that_is_behind_still_reads_what_it_did_not_claim(monkey
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_lanes_that_cannot_be_passed_on_are_read(monkeypatch: pytest.MonkeyPatch, is_done: bool) -> None:
+async def test_lanes_that_cannot_be_handed_over_are_read(monkeypatch: pytest.MonkeyPatch, is_done: bool) -> None:
     async with street(2) as town:
         a, b = town.members
         monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
@@ -427,7 +427,7 @@ async def test_lanes_that_cannot_be_passed_on_are_read(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("error", [LedgerError, RuntimeError])
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_a_lane_that_cannot_be_passed_on_or_given_back_is_with_the_next_beat(
+async def test_a_lane_that_cannot_be_passed_on_or_released_is_retried_at_the_next_beat(
         is_done: bool, error: type[Exception]) -> None:
     async with street(2) as town:
         a, _ = town.members
@@ -448,7 +448,7 @@ async def test_a_lane_that_cannot_be_passed_on_or_given_back_is_with_the_next_be
         await a.cluster.settled()
 
 
-async def test_what_a_gateway_that_died_meanwhile_could_not_pass_on_is_found_without_it() -> None:
+async def test_lanes_that_a_dead_gateway_could_not_pass_on_are_found_without_it() -> None:
     async with street(2) as town:
         a, _ = town.members
         lane = LaneName("default", "s-passed")
@@ -470,10 +470,10 @@ async def test_what_a_gateway_that_died_meanwhile_could_not_pass_on_is_found_wit
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_clock_that_begins_just_before_its_lane_is_claimed_goes_on(
+async def test_a_timer_started_just_before_its_lane_is_claimed_continues(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    """An owner that lives without knowing that it is taken for dead takes commands until its lanes are claimed."""
+    """A live owner that does not know that it counts as dead accepts commands until its lanes are claimed."""
     async with street(2) as town:
         a, b = town.members
         member, idle = LaneName("default", tenant_lane_id("default")), LaneName("default", "s-idle")
@@ -501,7 +501,7 @@ async def test_a_clock_that_begins_just_before_its_lane_is_claimed_goes_on(
         await a.cluster.settled()
 
 
-async def test_a_claim_whose_answer_is_lost_leaves_no_clock_behind() -> None:
+async def test_a_claim_whose_reply_is_lost_leaves_no_timer_behind() -> None:
     async with street(2) as town:
         a, b = town.members
         member = LaneName("default", tenant_lane_id("default"))

@@ -20,7 +20,7 @@ LANE = LaneName("t1", "s-1")
 
 
 class Reader:
-    """Reads nothing, and keeps what it was given to read."""
+    """Reads nothing, and records the sessions it was asked to read."""
 
     def __init__(self) -> None:
         self.given: list[LaneName] = []
@@ -80,7 +80,7 @@ async def claimed() -> Takeover:
     return taking
 
 
-async def test_a_claims_epoch_is_had_once() -> None:
+async def test_a_claims_epoch_is_used_once() -> None:
     taking = await claimed()
     assert taking.epoch_of(LANE) == 2
     assert taking.epoch_of(LANE) is None, "who reads the lane again takes it again"
@@ -105,12 +105,12 @@ async def test_a_lane_whose_clock_began_just_before_its_claim_is_kept_and_one_wi
     assert [await leases.owner(lane) for lane in (late, idle)] == ["i_heir", None]
 
 
-async def test_a_claim_that_is_not_fresh_is_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stale_claim_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(takeover, "CLAIM_FRESH_S", 0.0)
     assert (await claimed()).epoch_of(LANE) is None
 
 
-async def test_a_gateway_that_was_taken_for_dead_has_claimed_nothing() -> None:
+async def test_a_gateway_declared_dead_has_claimed_nothing() -> None:
     taking = await claimed()
     taking.forget()
     assert taking.epoch_of(LANE) is None
@@ -118,7 +118,7 @@ async def test_a_gateway_that_was_taken_for_dead_has_claimed_nothing() -> None:
 
 @pytest.mark.parametrize("error", [LedgerError("It is away."), TimeoutError(), ValueError("It was not foreseen.")])
 @pytest.mark.parametrize("operation", ["claim", "pass_on"])
-async def test_whatever_fails_a_claimed_session_is_read(operation: str, error: Exception) -> None:
+async def test_a_claimed_session_is_read_despite_any_failure(operation: str, error: Exception) -> None:
     leases, reader = await orphan(), Reader()
     is_behind = False
     failing: Any = Failing(leases, operation, error)
@@ -140,7 +140,7 @@ async def test_a_gateway_that_falls_behind_over_a_claim_makes_no_further_one(mon
     assert len(await leases.orphans(9)) == 1
 
 
-async def test_with_enough_to_read_no_more_is_claimed_and_it_looks_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_read_queue_claims_nothing_more_and_checks_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(takeover, "CLAIM_LIMIT", 1)
     monkeypatch.setattr(takeover, "UNREAD_LIMIT", 1)
     leases, reader = await orphan(LANE, LaneName("t1", "s-2")), Reader()
@@ -151,7 +151,7 @@ async def test_with_enough_to_read_no_more_is_claimed_and_it_looks_again_soon(mo
 
 
 @pytest.mark.parametrize(("seen", "is_more"), [(1, True), (2, False)])
-async def test_a_look_that_was_full_is_followed_by_another(
+async def test_a_full_page_of_claims_is_followed_by_another(
         monkeypatch: pytest.MonkeyPatch, seen: int, is_more: bool) -> None:
     monkeypatch.setattr(takeover, "ORPHANS_SEEN", seen)
     leases = await orphan()
@@ -159,7 +159,7 @@ async def test_a_look_that_was_full_is_followed_by_another(
     assert await taking.run(Reader(), await leases.orphans(9)) is is_more
 
 
-async def test_a_gateway_that_is_taken_for_dead_over_its_claim_reads_nothing() -> None:
+async def test_a_gateway_declared_dead_during_its_claim_reads_nothing() -> None:
     leases, reader = await orphan(), Reader()
     found = await leases.orphans(9)
     await leases.leave("i_heir")
@@ -169,7 +169,7 @@ async def test_a_gateway_that_is_taken_for_dead_over_its_claim_reads_nothing() -
     assert reader.given == []
 
 
-async def test_what_was_claimed_under_a_former_id_is_not_read() -> None:
+async def test_sessions_claimed_under_a_former_id_are_not_read() -> None:
     leases, reader, names = await orphan(), Reader(), ["i_heir"]
 
     class Renamed(Failing):
@@ -188,7 +188,7 @@ async def test_what_was_claimed_under_a_former_id_is_not_read() -> None:
     assert taking.epoch_of(LANE) is None
 
 
-async def test_what_another_gateway_has_claimed_first_is_not_read() -> None:
+async def test_sessions_claimed_first_by_another_gateway_are_not_read() -> None:
     leases, reader = await orphan(), Reader()
     found = await leases.orphans(9)
     await leases.join(Instance("i_quicker", ""))

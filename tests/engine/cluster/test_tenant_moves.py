@@ -37,7 +37,7 @@ async def whoami(member: Member) -> tuple[int, Any, Any]:
     return answer.status, answer.headers.get("retry-after"), answer.headers.get("location")
 
 
-async def test_each_gateway_closes_the_tenant_and_says_so_once() -> None:
+async def test_each_gateway_closes_the_tenant_and_reports_it_once() -> None:
     async with street(2) as made:
         await put(made, ACME)
         step(made, "announced")
@@ -55,7 +55,7 @@ async def test_each_gateway_closes_the_tenant_and_says_so_once() -> None:
         assert made.leases.acknowledged == [(move, member.cluster.instance_id) for member in made.members]
 
 
-async def test_once_it_is_moved_it_is_named_and_a_tenant_that_came_is_served() -> None:
+async def test_a_moved_tenant_is_named_and_an_arrived_tenant_is_served() -> None:
     async with street(1) as made:
         member, = made.members
         await put(made, MOVING)
@@ -77,7 +77,7 @@ async def test_once_it_is_moved_it_is_named_and_a_tenant_that_came_is_served() -
         assert (await whoami(member))[0] == 200
 
 
-async def test_lanes_of_the_tenant_are_let_go_and_its_runner_is_asked_to_come_again() -> None:
+async def test_lanes_of_the_tenant_are_released_and_its_runner_is_asked_to_reconnect() -> None:
     async with street(1) as made:
         member, = made.members
         async with member.attached():

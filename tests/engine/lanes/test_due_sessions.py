@@ -20,7 +20,7 @@ def lane(name: str) -> LaneName:
 
 
 class Reading:
-    """Notes what is read, and waits until it may go on."""
+    """Records the reads, and waits until it is released."""
 
     def __init__(self) -> None:
         self.read: list[list[LaneName]] = []
@@ -32,7 +32,7 @@ class Reading:
         await self.go_on.wait()
 
 
-async def test_what_is_due_is_read_in_its_order_a_few_together() -> None:
+async def test_due_sessions_are_read_in_order_a_few_at_a_time() -> None:
     reading = Reading()
     names = [lane(f"s{number}") for number in range(READ_TOGETHER * (READ_AT_ONCE + 1))]
     reading.due.read_soon(names)
@@ -54,7 +54,7 @@ async def test_a_session_that_is_named_twice_is_read_once() -> None:
     assert reading.read == [[lane("a"), lane("b")]]
 
 
-async def test_what_waits_can_be_put_off_and_comes_back_to_who_asked() -> None:
+async def test_waiting_sessions_can_be_postponed_and_return_to_their_requester() -> None:
     reading = Reading()
     reading.due.read_soon([lane(f"s{number}") for number in range(READ_TOGETHER * READ_AT_ONCE + 1)])
     await asyncio.sleep(0)
@@ -70,7 +70,7 @@ async def test_what_waits_can_be_put_off_and_comes_back_to_who_asked() -> None:
     assert len(reading.read) == READ_AT_ONCE
 
 
-async def test_the_clock_of_what_is_put_off_is_not_kept() -> None:
+async def test_the_timer_of_a_postponed_session_is_not_kept() -> None:
     reading = Reading()
     reading.due.read_soon([lane(f"s{number}") for number in range(READ_TOGETHER * READ_AT_ONCE)])
     await asyncio.sleep(0)
@@ -82,15 +82,15 @@ async def test_the_clock_of_what_is_put_off_is_not_kept() -> None:
     await reading.due.stop()
 
 
-async def test_an_alarm_reads_its_session_once_and_a_later_one_takes_its_place() -> None:
+async def test_an_alarm_reads_its_session_once_and_a_later_one_replaces_it() -> None:
     reading = Reading()
     reading.go_on.set()
-    woken = asyncio.Event()
+    was_woken = asyncio.Event()
 
     async def read(lanes: Sequence[LaneName]) -> None:
         reading.read.append(list(lanes))
         if lane("late") in lanes:
-            woken.set()
+            was_woken.set()
 
     due = DueSessions(read)
     due.wake(lane("dropped"), 0.0)
@@ -98,13 +98,13 @@ async def test_an_alarm_reads_its_session_once_and_a_later_one_takes_its_place()
     due.wake(lane("soon"), 0.0)
     due.wake(lane("late"), 0.001)
     async with asyncio.timeout(30):
-        await woken.wait()
+        await was_woken.wait()
 
     assert sorted(one.name for group in reading.read for one in group) == ["late", "soon"]
     await due.stop()
 
 
-async def test_nothing_is_read_after_the_end() -> None:
+async def test_nothing_is_read_after_the_stop() -> None:
     reading = Reading()
     reading.due.read_soon([lane("a")])
     reading.due.wake(lane("b"), 0.0)
@@ -114,14 +114,14 @@ async def test_nothing_is_read_after_the_end() -> None:
     assert reading.read == [[lane("a")]]
 
 
-async def test_a_session_that_cannot_be_read_keeps_no_other_from_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreadable_session_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_sessions, "AGAIN_S", 0.001)
     broken = lane("broken")
-    is_mended, read_at_last = False, asyncio.Event()
+    is_repaired, read_at_last = False, asyncio.Event()
     read: list[LaneName] = []
 
     async def read_all(lanes: Sequence[LaneName]) -> None:
-        if broken in lanes and not is_mended:
+        if broken in lanes and not is_repaired:
             raise ValueError("its state cannot be decoded")
         read.extend(lanes)
         if broken in lanes:
@@ -133,13 +133,13 @@ async def test_a_session_that_cannot_be_read_keeps_no_other_from_being_read(monk
     await due.settled()
     assert sorted(read) == sorted(others)
 
-    is_mended = True
+    is_repaired = True
     async with asyncio.timeout(30):
         await read_at_last.wait()  # It was due again by itself.
     await due.stop()
 
 
-async def test_reads_that_all_fail_leave_none_of_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failing_reads_leave_no_waiting_session_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_sessions, "AGAIN_S", 3_000.0)
     asked: list[LaneName] = []
 

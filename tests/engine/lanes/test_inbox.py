@@ -27,7 +27,7 @@ def run(inbox: Inbox, source: object, count: int, raw: bytes = b"x") -> Run:
     return begun
 
 
-async def test_jobs_are_taken_in_the_order_in_which_they_came() -> None:
+async def test_inputs_are_taken_in_order_of_arrival() -> None:
     inbox, jobs = Inbox(), [job(), job(), job()]
     for one in jobs:
         inbox.push(one)
@@ -61,7 +61,7 @@ async def test_a_decision_takes_no_more_than_its_bounds(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("jobs", "size"), [(4, 0), (1, 100)])
-async def test_who_feeds_a_full_lane_waits_until_half_of_it_is_gone(
+async def test_a_sender_to_a_full_lane_waits_until_half_of_it_is_processed(
         jobs: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "INBOX_JOBS", 4)
     monkeypatch.setattr(bounds, "INBOX_BYTES", 100)
@@ -79,7 +79,7 @@ async def test_who_feeds_a_full_lane_waits_until_half_of_it_is_gone(
     assert len(inbox) < 2
 
 
-async def test_the_lane_wakes_when_something_comes_and_does_not_wait_for_what_is_there() -> None:
+async def test_the_lane_wakes_on_an_input_and_does_not_wait_for_existing_ones() -> None:
     inbox = Inbox()
     waiting = asyncio.create_task(inbox.wait())
     await asyncio.sleep(0)
@@ -89,7 +89,7 @@ async def test_the_lane_wakes_when_something_comes_and_does_not_wait_for_what_is
     await inbox.wait()
 
 
-async def test_a_lane_that_ends_leaves_nothing_and_lets_go_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lane_that_ends_drops_its_inputs_and_releases_waiting_senders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "INBOX_JOBS", 1)
     inbox = Inbox()
     inbox.push(job())

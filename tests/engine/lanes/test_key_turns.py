@@ -60,7 +60,7 @@ async def town(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def settled(town: Street) -> None:
-    """All that was said on the bus is heard and done."""
+    """Wait until all messages on the bus are received and processed."""
     for _ in range(200):
         await asyncio.sleep(0)
         for member in town.members:
@@ -95,7 +95,7 @@ async def test_one_session_reset_at_three_gateways_at_the_same_time_begins_once(
 
 
 @pytest.mark.req("I-1", "R-2")
-async def test_a_gateway_holds_the_key_of_no_session_that_another_one_has(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_gateway_holds_no_key_of_another_gateways_session(monkeypatch: pytest.MonkeyPatch) -> None:
     async with street(2) as town:
         a, b = town.members
         async with b.attached():
@@ -126,7 +126,7 @@ async def check_reset(town: Street, session_id: str) -> None:
 
 
 @pytest.mark.req("R-2", "R-4")
-async def test_a_message_and_a_command_of_one_key_at_each_gateway_at_the_same_time_are_taken(town: Street) -> None:
+async def test_concurrent_messages_and_commands_of_one_key_are_accepted(town: Street) -> None:
     async with town.members[1].attached():
         await settled(town)
         answers = await asyncio.gather(*(
@@ -137,7 +137,7 @@ async def test_a_message_and_a_command_of_one_key_at_each_gateway_at_the_same_ti
 
 
 @pytest.mark.req("I-1", "R-4")
-async def test_every_message_that_renews_a_key_at_its_gateway_begins_a_session_of_its_own(town: Street) -> None:
+async def test_every_message_that_renews_a_key_begins_a_session_of_its_own(town: Street) -> None:
     async with town.members[1].attached():
         await settled(town)
         await message(town.members[1], "hello")
@@ -148,7 +148,7 @@ async def test_every_message_that_renews_a_key_at_its_gateway_begins_a_session_o
 
 
 @pytest.mark.req("I-1")
-async def test_the_old_sessions_work_ends_after_another_gateway_let_go_of_the_key(
+async def test_the_old_sessions_work_ends_after_another_gateway_released_the_key(
     monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def killed(*_: Any, **__: Any) -> None:
@@ -181,7 +181,7 @@ async def is_ended(member: Member, command_id: str) -> bool:
 
 
 @pytest.mark.req("C-0")
-async def test_commands_that_begin_a_session_under_one_key_at_once_share_it() -> None:
+async def test_concurrent_commands_of_a_new_key_share_one_session() -> None:
     table = Table()
     target = Target(agent_id="shell", session_key="agent:shell:main")
     first, second = await asyncio.gather(table.execute("one", target=target), table.execute("two", target=target))

@@ -64,7 +64,7 @@ def live(table: Table) -> list[str]:
     return [shell.lane.state.session_id for shell in table.engine.lanes.live()]
 
 
-async def test_many_lanes_are_read_with_the_reads_of_one() -> None:
+async def test_many_lanes_are_read_with_as_many_reads_as_one() -> None:
     asked = []
     for count in (1, 7):
         table, ledger, sessions = await at_work(count)
@@ -75,7 +75,7 @@ async def test_many_lanes_are_read_with_the_reads_of_one() -> None:
     assert asked[0] == asked[1] == {"stored_lanes": 1, "lane_histories": 1}
 
 
-async def test_a_lane_that_was_read_with_others_is_the_one_that_is_read_alone() -> None:
+async def test_a_lane_read_with_others_equals_one_read_alone() -> None:
     table, _, sessions = await at_work(3)
     await table.engine.lanes.read_together(lanes_of(*sessions))
     together = [msgspec.json.encode(shell.lane.state) for shell in table.engine.lanes.live()]
@@ -89,7 +89,7 @@ async def test_a_lane_that_was_read_with_others_is_the_one_that_is_read_alone() 
     await table.engine.stop()
 
 
-async def test_a_session_that_cannot_be_read_is_tried_again_and_keeps_no_other_back() -> None:
+async def test_an_unreadable_session_is_retried_and_blocks_no_other() -> None:
     table, ledger, (first, broken, last) = await at_work(3)
     record = await ledger.session(broken)
     assert record is not None
@@ -122,7 +122,7 @@ async def test_a_lane_of_another_gateway_is_left_to_it() -> None:
     await table.engine.stop()
 
 
-async def test_while_the_ledger_is_away_every_session_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_session_is_retried_while_the_ledger_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     table, ledger, sessions = await at_work(3)
     lanes = table.engine.lanes
     woken = list[LaneName]()
@@ -142,7 +142,7 @@ async def test_while_the_ledger_is_away_every_session_is_tried_again(monkeypatch
     await table.engine.stop()
 
 
-async def test_who_asks_for_a_lane_that_is_being_read_with_others_waits_for_that_one() -> None:
+async def test_a_request_for_a_lane_being_read_waits_for_that_read() -> None:
     table, ledger, sessions = await at_work(3)
     lanes = table.engine.lanes
     reading = asyncio.create_task(lanes.read_together(lanes_of(*sessions)))
@@ -154,7 +154,7 @@ async def test_who_asks_for_a_lane_that_is_being_read_with_others_waits_for_that
     await table.engine.stop()
 
 
-async def test_more_than_are_read_together_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_lanes_than_the_bound_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_sessions, "READ_TOGETHER", 2)
     table, ledger, sessions = await at_work(5)
     table.engine.lanes.due.read_soon(lanes_of(*sessions))

@@ -94,7 +94,7 @@ def warn(text: str) -> p.AgentError:
 
 
 @pytest.mark.req("D-1", "C-4", "F-1")
-async def test_a_commit_that_fails_is_told_as_503_and_the_runner_is_told_to_send_again() -> None:
+async def test_a_failed_commit_is_503_and_makes_the_runner_send_again() -> None:
     table = Place()
     command = await table.execute()
     session_id = command.target.session_id
@@ -122,7 +122,7 @@ async def test_a_commit_that_fails_is_told_as_503_and_the_runner_is_told_to_send
 
 
 @pytest.mark.req("C-4", "D-1")
-async def test_everyone_who_waits_in_a_lane_that_breaks_is_told() -> None:
+async def test_every_request_waiting_in_a_broken_lane_gets_an_error() -> None:
     table = Place()
     session_id = (await table.execute()).target.session_id
     shell = await table.lane(session_id)
@@ -138,7 +138,7 @@ async def test_everyone_who_waits_in_a_lane_that_breaks_is_told() -> None:
 
 
 @pytest.mark.req("C-4", "D-5")
-async def test_a_lane_that_another_owner_took_tells_nobody_and_is_read_again() -> None:
+async def test_a_lane_taken_by_another_owner_publishes_nothing_and_is_read_again() -> None:
     table = Table()
     session_id = (await table.execute()).target.session_id
     sent = len(table.wire.sent)
@@ -150,7 +150,7 @@ async def test_a_lane_that_another_owner_took_tells_nobody_and_is_read_again() -
 
 
 @pytest.mark.req("C-4", "D-1")
-async def test_a_commit_that_was_in_doubt_until_the_lane_was_taken_is_in_the_lane_that_is_read() -> None:
+async def test_a_commit_in_doubt_until_the_takeover_is_in_the_reread_lane() -> None:
     table = Table()
     table.ledger = ledger = Doubtful()
     table.begin()
@@ -200,7 +200,7 @@ async def test_pots_in_doubt_are_read_again_until_that_succeeds() -> None:
 
 
 @pytest.mark.req("C-4")
-async def test_a_decision_that_fails_after_it_began_to_write_leaves_nothing_behind() -> None:
+async def test_a_decision_that_fails_in_mid_write_leaves_nothing_behind() -> None:
     table = Table()
     session_id = (await table.execute()).target.session_id
     shell = await table.lane(session_id)
@@ -217,7 +217,7 @@ async def test_a_decision_that_fails_after_it_began_to_write_leaves_nothing_behi
 
 
 @pytest.mark.req("C-4")
-async def test_a_refusal_before_anything_was_written_harms_nobody_else_in_its_group() -> None:
+async def test_a_refusal_before_a_write_does_not_affect_others_in_its_group() -> None:
     table = Place()
     session_id = (await table.execute()).target.session_id
     shell = await table.lane(session_id)
@@ -234,7 +234,7 @@ async def test_a_refusal_before_anything_was_written_harms_nobody_else_in_its_gr
 
 
 @pytest.mark.req("D-1", "S-1")
-async def test_nobody_is_told_before_it_is_durable() -> None:
+async def test_nothing_is_published_before_it_is_durable() -> None:
     table = Place()
     session_id = (await table.execute()).target.session_id
     await table.opened(session_id)
@@ -248,16 +248,16 @@ async def test_nobody_is_told_before_it_is_durable() -> None:
         lane.control("control.turn.pause", p.TurnPause())
         decided.set()
 
-    telling = asyncio.create_task(shell.call(Within(decide)))
+    pausing = asyncio.create_task(shell.call(Within(decide)))
     await decided.wait()
-    assert (len(table.wire.sent), table.wire.acks[session_id], telling.done()) == (sent, acked, False)
+    assert (len(table.wire.sent), table.wire.acks[session_id], pausing.done()) == (sent, acked, False)
     table.disk.spinning.set()
-    await telling
+    await pausing
     assert (len(table.wire.sent), table.wire.acks[session_id]) == (sent + 1, acked + 1)
 
 
 @pytest.mark.req("C-4")
-async def test_a_stopping_gateway_tells_who_still_waits() -> None:
+async def test_a_stopping_gateway_answers_waiting_requests() -> None:
     table = Place()
     session_id = (await table.execute()).target.session_id
     table.disk.spinning.clear()
@@ -272,7 +272,7 @@ async def test_a_stopping_gateway_tells_who_still_waits() -> None:
 
 
 @pytest.mark.req("C-4")
-async def test_what_waits_behind_a_decision_is_refused_too_when_the_gateway_stops() -> None:
+async def test_inputs_behind_a_decision_are_refused_when_the_gateway_stops() -> None:
     table = Place()
     session_id = (await table.execute()).target.session_id
     shell = await table.lane(session_id)
@@ -293,7 +293,7 @@ async def test_what_waits_behind_a_decision_is_refused_too_when_the_gateway_stop
 
 
 @pytest.mark.req("C-4", "D-1")
-async def test_a_lane_whose_write_is_cancelled_under_it_is_read_again_and_leaves_no_one_waiting() -> None:
+async def test_a_lane_with_a_cancelled_write_is_reread_and_leaves_no_request_waiting() -> None:
     table = Table()
     table.ledger = ledger = Cancelling()
     table.begin()
@@ -310,21 +310,21 @@ async def test_a_lane_whose_write_is_cancelled_under_it_is_read_again_and_leaves
 
 
 @pytest.mark.req("C-4")
-async def test_who_holds_a_lane_that_was_forgotten_meanwhile_is_answered_by_the_one_in_its_place() -> None:
+async def test_a_call_on_a_forgotten_lane_is_answered_by_its_replacement() -> None:
     table = Table(RuleSet([Rule(name="ask", effect="ask", type="execute")]))
     command = await table.execute()
     session_id = command.target.session_id
     held = await table.lane(session_id)
     await table.cancel(command.id)  # It never opened its agent, so nothing lives here any more.
     async with asyncio.timeout(5):
-        await held._task  # The shell has ended by itself; anyone who was away for a while holds it still.
+        await held._task  # The shell has ended by itself; a caller that was suspended still holds it.
         assert held.over
         assert await held.call(Within(lambda lane: lane.state.session_id)) == session_id
         await held.attach(table.wire, StartLooked())
 
 
 @pytest.mark.req("C-4")
-async def test_a_lane_that_broke_passes_on_what_comes_to_it_later() -> None:
+async def test_a_broken_lane_forwards_later_inputs() -> None:
     table = Place()
     session_id = (await table.execute()).target.session_id
     held = await table.lane(session_id)

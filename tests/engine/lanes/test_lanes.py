@@ -52,7 +52,7 @@ class Place(Table):
 
 
 @pytest.mark.req("D-1")
-async def test_a_lane_with_much_to_do_holds_back_the_link_that_feeds_it() -> None:
+async def test_a_busy_lane_slows_the_link_that_feeds_it() -> None:
     table = Table()
     shell = await table.lane((await table.execute()).target.session_id)
     done: list[int] = []
@@ -65,7 +65,7 @@ async def test_a_lane_with_much_to_do_holds_back_the_link_that_feeds_it() -> Non
 
 
 @pytest.mark.req("D-3", "A-8")
-async def test_a_lane_with_large_frames_holds_back_its_link_by_bytes_and_takes_them_in_bounded_groups() -> None:
+async def test_a_lane_bounds_large_frames_by_bytes_and_processes_bounded_groups() -> None:
     table = Place()
     session_id = (await table.execute()).target.session_id
     shell = await table.lane(session_id)
@@ -81,7 +81,7 @@ async def test_a_lane_with_large_frames_holds_back_its_link_by_bytes_and_takes_t
 
 
 @pytest.mark.req("C-4")
-async def test_a_lane_with_nothing_to_do_is_forgotten_and_read_again() -> None:
+async def test_an_idle_lane_is_dropped_and_read_again() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -105,7 +105,7 @@ def test_a_message_id_is_new_once(ids: list[str]) -> None:
 
 
 @pytest.mark.req("D-6")
-def test_message_ids_are_remembered_up_to_a_limit_the_oldest_goes_first() -> None:
+def test_message_ids_are_stored_up_to_a_limit_and_the_oldest_is_dropped_first() -> None:
     recent = RecentIds([str(number) for number in range(RECENT_MESSAGE_IDS)])
     assert recent.seen("0")
     assert not recent.seen("new")
@@ -114,7 +114,7 @@ def test_message_ids_are_remembered_up_to_a_limit_the_oldest_goes_first() -> Non
 
 
 @pytest.mark.req("D-6")
-def test_message_ids_that_look_alike_are_two_and_thousands_take_little_room() -> None:
+def test_similar_message_ids_are_distinct_and_thousands_need_little_memory() -> None:
     one = str(UUID(int=1))
     alike = [one, one[:-1] + " ", one[:-1] + "-", one.replace("-", ""), "0-" + one[2:], one[:-2] + "é1"]
     recent = RecentIds([])
@@ -130,7 +130,7 @@ def test_message_ids_that_look_alike_are_two_and_thousands_take_little_room() ->
 
 
 @pytest.mark.req("D-6", "D-7")
-async def test_message_ids_are_remembered_over_a_restart() -> None:
+async def test_message_ids_survive_a_restart() -> None:
     table = Table()
     session_id = (await table.execute()).target.session_id
     await table.opened(session_id)

@@ -36,7 +36,7 @@ class Away:
         yield b""
 
 
-async def test_a_digest_goes_on_from_the_pieces_that_came() -> None:
+async def test_a_digest_continues_from_the_received_pieces() -> None:
     objects = MemoryObjects()
     kept = [await objects.put([piece]) for piece in (b"ab", b"cd")]
     found = await digests(state(*[one.sha256 for one in kept]), objects)
@@ -45,7 +45,7 @@ async def test_a_digest_goes_on_from_the_pieces_that_came() -> None:
 
 
 @pytest.mark.parametrize("objects", [None, MemoryObjects()])
-async def test_a_file_whose_bytes_are_gone_is_over(objects: MemoryObjects | None) -> None:
+async def test_a_file_whose_bytes_are_gone_is_ended(objects: MemoryObjects | None) -> None:
     lost = state("0" * 64)
     await digests(lost, objects)
 
@@ -60,7 +60,7 @@ async def test_a_store_that_does_not_answer_has_lost_nothing() -> None:
     assert not waiting.incoming["tr"].over
 
 
-async def test_a_frames_bytes_come_back_if_they_are_there() -> None:
+async def test_a_frames_bytes_are_read_back_if_they_exist() -> None:
     objects = MemoryObjects()
     kept = await objects.put([b"ab"])
 

@@ -62,7 +62,7 @@ class Bytes:
 
 
 class Place:
-    """A gateway's keys on a real file, and somebody with SQL beside it."""
+    """A gateway's keys in a real file, and an intruder with SQL access."""
 
     def __init__(self, ledger: Ledger, file: Path) -> None:
         self.ledger, self.file, self.clock, self.entropy = ledger, file, SetClock(), Bytes()
@@ -77,7 +77,7 @@ class Place:
         self.tenants = TenantStore(self.ledger, self.clock, self.credentials)
 
     def connected(self) -> apsw.Connection:
-        """Connect as an outsider, who waits while a gateway writes."""
+        """Connect as an outsider that waits while a gateway writes."""
         connection = apsw.Connection(str(self.file))
         connection.set_busy_timeout(20_000)
         return connection
@@ -148,7 +148,7 @@ async def test_a_key_whose_role_was_changed_by_sql_is_refused_and_reported_once(
 @pytest.mark.parametrize("change", [
     {"revoked": False}, {"expires_ms": 10**15}, {"principal": {"type": "user", "id": "owner"}}, {"tenant_id": "t2"},
 ])
-async def test_a_revoked_key_does_not_come_back_by_sql(place: Place, change: dict[str, Any]) -> None:
+async def test_a_revoked_key_cannot_be_restored_by_sql(place: Place, change: dict[str, Any]) -> None:
     secret, key_id = await place.key()
     await place.keys.revoke(OWNER, key_id, place.remember)
     place.edit("api_key", f"key_id = '{key_id}'", lambda body: body.update({"revoked": False, **change}))
@@ -157,7 +157,7 @@ async def test_a_revoked_key_does_not_come_back_by_sql(place: Place, change: dic
 
 
 @pytest.mark.req("H-5")
-async def test_a_row_of_before_its_last_change_is_not_the_one_on_record(place: Place) -> None:
+async def test_a_row_older_than_its_last_change_does_not_match_its_record(place: Place) -> None:
     secret, key_id = await place.key()
     before = next(one for one in await place.ledger.keys("default") if one.key_id == key_id)
     await place.keys.revoke(OWNER, key_id, place.remember)
@@ -166,7 +166,7 @@ async def test_a_row_of_before_its_last_change_is_not_the_one_on_record(place: P
 
 
 @pytest.mark.req("H-5")
-async def test_an_inserted_key_is_refused_and_so_is_a_secret_put_beside_a_good_row(place: Place) -> None:
+async def test_an_inserted_key_and_a_secret_added_to_a_valid_row_are_refused(place: Place) -> None:
     forged = KeyRecord(key_sha256=digest("ilk_forged"), key_id="key_forged", tenant_id="default", role="owner",
                        created_ms=1, principal=Actor(type="user", id="owner"))
     await place.ledger.commit(WriteBatch([Put(forged)]))
@@ -179,7 +179,7 @@ async def test_an_inserted_key_is_refused_and_so_is_a_secret_put_beside_a_good_r
 
 
 @pytest.mark.req("H-5")
-async def test_a_changed_key_gets_no_new_secret_that_would_vouch_for_it(place: Place) -> None:
+async def test_a_changed_key_cannot_be_rotated_into_a_valid_one(place: Place) -> None:
     _, key_id = await place.key()
     place.edit("api_key", f"key_id = '{key_id}'", lambda body: body.update(role="admin"))
     with pytest.raises(Problem, match="not the one in the audit record"):
@@ -188,7 +188,7 @@ async def test_a_changed_key_gets_no_new_secret_that_would_vouch_for_it(place: P
 
 
 @pytest.mark.req("H-5")
-async def test_a_suspended_tenant_stays_so_whatever_its_row_says(place: Place) -> None:
+async def test_a_suspended_tenant_stays_suspended_whatever_its_row_contains(place: Place) -> None:
     await place.tenants.make(OWNER, TenantBody(tenant_id="t2"), place.remember)
     made = await place.keys.make(OWNER, KeyBody(principal=Actor(type="user", id="eve"), roles=["admin"],
                                                 tenant_id="t2"), place.remember)
@@ -200,7 +200,7 @@ async def test_a_suspended_tenant_stays_so_whatever_its_row_says(place: Place) -
 
 
 @pytest.mark.req("H-5")
-async def test_what_was_there_before_is_adopted_once_and_bound_from_then_on(tmp_path: Path) -> None:
+async def test_existing_rows_are_adopted_once_and_sealed_from_then_on(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / LEDGER_NAME, SetClock())
     old = [KeyRecord(key_sha256=digest(f"ilk_{n}"), key_id=f"key_{n}", tenant_id="default", role="viewer",
                      created_ms=n, principal=Actor(type="user", id="ann")) for n in range(600)]
@@ -226,14 +226,14 @@ async def test_what_was_there_before_is_adopted_once_and_bound_from_then_on(tmp_
     await ledger.close()
 
 
-def rule(effect: str, **said: Any) -> RuleRecord:
+def rule(effect: str, **fields: Any) -> RuleRecord:
     return RuleRecord(rule=RememberedRule(
         id="rul_1", tenant_id="default", created_at="2026-01-01T00:00:00Z", created_by="user:ann", approval_id="apr_1",
-        rule={"name": "n", "effect": effect, "tool": "Bash", "until": "2099-01-01T00:00:00Z", **said}))
+        rule={"name": "n", "effect": effect, "tool": "Bash", "until": "2099-01-01T00:00:00Z", **fields}))
 
 
 async def decided(place: Place) -> str:
-    """What a gateway that starts now decides on a call of the tool."""
+    """The decision of a newly started gateway on a call of the tool."""
     engine = Engine(place.ledger, Viewers(place.ledger), place.clock, place.entropy, RuleSet(), Limits())
     await engine.read_rules()
     return engine.policy.decide(PolicySubject(door="tool", tenant_id="default", agent_id="a", origin="user",
@@ -262,7 +262,7 @@ async def test_a_remembered_rule_that_was_inserted_or_changed_by_sql_allows_noth
     "DELETE FROM remembered_rule WHERE id = ?", "UPDATE remembered_rule SET revoked = 1 WHERE id = ?",
     "UPDATE remembered_rule SET body = replace(CAST(body AS TEXT), 'deny', 'allow') WHERE id = ?",
 ])
-async def test_a_denial_that_was_removed_by_sql_leaves_nothing_allowed(place: Place, statement: str) -> None:
+async def test_a_deny_rule_removed_by_sql_leaves_nothing_allowed(place: Place, statement: str) -> None:
     await put_rule(place, rule("deny"))
     assert await decided(place) == "deny"
     place.sql(statement, "rul_1")

@@ -27,7 +27,7 @@ def rule(**fields: Any) -> BudgetRule:
 
 
 @pytest.mark.anyio
-async def test_a_start_takes_up_today_and_forgets_what_was_kept_long_enough() -> None:
+async def test_a_start_loads_today_and_drops_expired_days() -> None:
     ledger = MemoryLedger()
     await ledger.commit(WriteBatch([Add(spent(day=day, dollars=1)) for day in
                                     (TODAY, TODAY - 1, TODAY - KEPT_DAYS, TODAY - KEPT_DAYS - 1)]))
@@ -38,7 +38,7 @@ async def test_a_start_takes_up_today_and_forgets_what_was_kept_long_enough() ->
     assert len(await ledger.spending(TODAY - KEPT_DAYS)) == 1
 
 
-def test_other_lanes_look_again_when_a_pot_is_used_up_and_when_it_is_raised() -> None:
+def test_other_lanes_check_again_when_a_pot_is_spent_or_raised() -> None:
     spending, budgets = Spending(), [rule()]
     assert settle(spending, budgets, [Add(spent(1.5))]) == set()
     assert settle(spending, budgets, [Add(spent(0.5))]) == {"acme"}, "the limit is reached"
@@ -56,7 +56,7 @@ def test_each_pot_has_its_own_limit_and_unknown_budgets_are_counted_without_one(
     assert len(spending.records()) == 5
 
 
-def test_a_tenant_is_shown_its_budgets_and_what_is_left_of_them() -> None:
+def test_a_tenant_sees_its_budgets_and_their_remainders() -> None:
     spending = Spending([spent(0.25), spent(raised=1), spent(9, tenant_id="other")])
     budgets = [rule(agent="claude*"), rule(name="theirs", tenant="other"),
                rule(name="tokens", usd_per_day=None, tokens_per_turn=5)]
@@ -68,7 +68,7 @@ def test_a_tenant_is_shown_its_budgets_and_what_is_left_of_them() -> None:
     assert (tokens.name, tokens.agent, tokens.tokens_per_turn, tokens.pots) == ("tokens", [], 5, [])
 
 
-def test_a_pot_of_the_tenant_is_shown_untouched_and_those_of_others_when_they_are_used() -> None:
+def test_the_tenants_unused_pots_are_listed_and_others_only_when_used() -> None:
     [whole] = shown([rule()], Spending(), "acme", NOON)
     assert [(pot.used_usd, pot.limit_usd) for pot in whole.pots] == [("0.00", "2.00")]
     [each] = shown([rule(each="session")], Spending(), "acme", NOON)

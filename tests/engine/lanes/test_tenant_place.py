@@ -20,7 +20,7 @@ def test_a_tenant_that_is_here_is_not_refused() -> None:
 
 
 @pytest.mark.req("K-1")
-def test_a_tenant_on_its_way_is_asked_for_again_soon() -> None:
+def test_a_request_for_a_tenant_in_transit_is_to_be_retried_soon() -> None:
     problem = refusal(tenant(moving="https://there.example"))
 
     assert problem is not None
@@ -32,7 +32,7 @@ def test_a_tenant_on_its_way_is_asked_for_again_soon() -> None:
     ("http://there.example", {"Location": "http://there.example"}),
     ("postgresql://there/db", {}),  # A store is not an address for a client.
 ])
-def test_a_tenant_that_has_moved_is_at_its_new_address(place: str, headers: dict[str, str]) -> None:
+def test_a_request_for_a_moved_tenant_names_its_new_address(place: str, headers: dict[str, str]) -> None:
     problem = refusal(tenant(moved_to=place))
 
     assert problem is not None

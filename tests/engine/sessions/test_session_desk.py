@@ -27,7 +27,7 @@ def edit(record: Any, **more: Any) -> EntryEdit:
 
 
 @pytest.mark.req("V-2", "K-1")
-async def test_a_session_of_another_tenant_is_not_there() -> None:
+async def test_a_session_of_another_tenant_is_not_found() -> None:
     table = Table()
     record = await begun(table)
     stranger = msgspec.structs.replace(OWNER, tenant_id="other")
@@ -52,7 +52,7 @@ async def test_a_session_is_shown_by_its_label_before_its_first_line() -> None:
 
 
 @pytest.mark.req("N-1")
-async def test_an_edit_of_the_view_is_applied_only_if_nothing_came_after_it() -> None:
+async def test_an_edit_of_the_view_is_applied_only_if_no_later_change_exists() -> None:
     table = Table()
     record = await begun(table)
     desk = table.engine.sessions

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, ManualClock, Table, remember
-from engine.sessions.test_transcript_writer import talk
+from engine.sessions.test_transcript_writer import converse
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.sessions.transcript_desk import Text, TranscriptDesk
@@ -36,7 +36,7 @@ class Place:
 
     async def begin(self) -> None:
         await self.table.engine.start()
-        self.session_id = await talk(self.table)
+        self.session_id = await converse(self.table)
 
     @property
     def desk(self) -> TranscriptDesk:
@@ -84,7 +84,7 @@ async def place(tmp_path: Path) -> Any:
 
 
 @pytest.mark.req("X-6")
-async def test_after_a_branch_the_conversation_goes_on_below_it(place: Place) -> None:
+async def test_after_a_branch_the_conversation_continues_below_it(place: Place) -> None:
     tree = await place.desk.tree(await place.record())
     first = tree.nodes[0].id
     added = await place.desk.branch(OWNER, await place.record(), first, "did ls", remember)
@@ -98,7 +98,7 @@ async def test_after_a_branch_the_conversation_goes_on_below_it(place: Place) ->
 
 
 @pytest.mark.req("X-6")
-async def test_a_label_is_seen_and_taken_away(place: Place) -> None:
+async def test_a_label_is_shown_and_removed(place: Place) -> None:
     record = await place.record()
     first = (await place.desk.tree(record)).nodes[0].id
     before = await place.texts()
@@ -115,7 +115,7 @@ async def test_a_label_is_seen_and_taken_away(place: Place) -> None:
 
 
 @pytest.mark.req("X-6")
-async def test_a_fork_is_a_session_of_its_own_that_can_go_on(place: Place) -> None:
+async def test_a_fork_is_a_session_of_its_own_that_can_continue(place: Place) -> None:
     whole = place.file().read_bytes
     await place.desk.tree(await place.record())
     before = whole()
@@ -132,7 +132,7 @@ async def test_a_fork_is_a_session_of_its_own_that_can_go_on(place: Place) -> No
 
 
 @pytest.mark.req("X-2", "X-6")
-async def test_an_import_of_version_1_is_a_session_that_can_go_on(place: Place) -> None:
+async def test_an_import_of_version_1_is_a_session_that_can_continue(place: Place) -> None:
     old = b"\n".join(msgspec.json.encode(one) for one in (
         {"type": "session", "id": "old", "timestamp": "2025-11-01T00:00:00.000Z", "cwd": "/elsewhere"},
         {"type": "message", "timestamp": "2025-11-01T00:00:00.000Z",
@@ -151,7 +151,7 @@ async def test_an_import_of_version_1_is_a_session_that_can_go_on(place: Place) 
 
 
 @pytest.mark.req("X-4")
-async def test_a_repair_keeps_the_damaged_file_and_the_conversation_goes_on(place: Place) -> None:
+async def test_a_repair_keeps_the_damaged_file_and_the_conversation_continues(place: Place) -> None:
     record = await place.record()
     await place.written()
     lines = place.file().read_bytes().split(b"\n")
@@ -170,17 +170,17 @@ async def test_a_repair_keeps_the_damaged_file_and_the_conversation_goes_on(plac
     assert "still here?" in await place.texts()
     assert (await place.desk.examine(record)).sound
     assert (await place.desk.repair(OWNER, record, remember)).kept is None
-    # The audit log tells what was found and the outcome of it; a sound file is not a repair.
-    told = await place.audited()
-    assert told[0] == {"op": "repair", "step": "begun", "found": report.counts}
-    assert (told[1]["op"], told[1]["step"], told[1]["kept"], told[1]["found"]) == (
+    # The audit log has the findings and the outcome; a sound file is not a repair.
+    log = await place.audited()
+    assert log[0] == {"op": "repair", "step": "begun", "found": report.counts}
+    assert (log[1]["op"], log[1]["step"], log[1]["kept"], log[1]["found"]) == (
         "repair", "done", repaired.kept, report.counts)
-    assert told[1]["entries"] > 0
-    assert len(told) == 2
+    assert log[1]["entries"] > 0
+    assert len(log) == 2
 
 
 @pytest.mark.req("X-6")
-async def test_while_a_turn_runs_its_transcript_is_not_moved(place: Place) -> None:
+async def test_a_running_turns_transcript_cannot_be_branched(place: Place) -> None:
     record = await place.record()
     first = (await place.desk.tree(record)).nodes[0].id
     await place.table.execute("busy", target=Target(session_id=place.session_id))
@@ -206,7 +206,7 @@ OLD = b"".join(msgspec.json.encode(one) + b"\n" for one in (
 
 @pytest.mark.req("P-1", "X-6")
 @pytest.mark.parametrize("verb", DOINGS)
-async def test_what_is_done_with_a_transcript_is_asked_of_policy(place: Place, verb: str) -> None:
+async def test_operations_on_a_transcript_are_decided_by_policy(place: Place, verb: str) -> None:
     await place.table.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0))]))
     record = await place.record()
     first = (await place.desk.tree(record)).nodes[0].id
@@ -231,7 +231,7 @@ async def test_what_is_done_with_a_transcript_is_asked_of_policy(place: Place, v
 
 
 @pytest.mark.req("X-2")
-async def test_an_old_file_that_lies_there_is_written_anew_before_it_is_gone_on_in(place: Place) -> None:
+async def test_a_file_of_an_old_version_is_migrated_before_it_is_continued(place: Place) -> None:
     await place.table.engine.stop()
     old = b"".join(msgspec.json.encode(one) + b"\n" for one in (
         {"type": "session", "id": "old", "timestamp": "2025-11-01T00:00:00.000Z", "cwd": "/w"},

@@ -41,7 +41,7 @@ PROGRAM = Path(__file__).parents[1] / "transcribing_process.py"
 
 
 class WatchedTranscripts(MemoryTranscripts):
-    """A store that says when it has written, and refuses the sessions in `broken`."""
+    """A store that signals its writes, and refuses the sessions in `broken`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def chain(lines: list[bytes]) -> bool:
     return [entry["parentId"] for entry in entries] == [None, *(entry["id"] for entry in entries[:-1])]
 
 
-async def talk(table: Table) -> str:
+async def converse(table: Table) -> str:
     """A command with one tool call that a person allows."""
     command = await table.execute("say hi")
     session_id: str = command.target.session_id
@@ -101,7 +101,7 @@ async def test_a_conversation_becomes_its_file() -> None:
     transcripts = WatchedTranscripts()
     table = Table(transcripts=transcripts)
     await table.engine.start()
-    session_id = await talk(table)
+    session_id = await converse(table)
     await table.engine.stop()
     lines = await transcripts.read(session_id, "shell", "default")
     assert shape(lines) == ["session", *WHOLE]
@@ -114,7 +114,7 @@ async def test_a_conversation_becomes_its_file() -> None:
 
 
 @pytest.mark.req("X-5", "X-3")
-async def test_what_was_asked_is_committed_with_the_dispatch() -> None:
+async def test_the_prompt_is_committed_with_the_dispatch() -> None:
     table = Table(transcripts=MemoryTranscripts())
     commits: list[set[str]] = []
     commit = table.ledger.commit
@@ -130,7 +130,7 @@ async def test_what_was_asked_is_committed_with_the_dispatch() -> None:
 
 
 @pytest.mark.req("X-5", "C-8")
-async def test_a_prompt_that_is_sent_again_is_asked_once() -> None:
+async def test_a_resent_prompt_is_written_once() -> None:
     table = Table(transcripts=MemoryTranscripts())
     command = await table.execute("say hi")
     session_id = command.target.session_id
@@ -142,15 +142,15 @@ async def test_a_prompt_that_is_sent_again_is_asked_once() -> None:
 
 
 @pytest.mark.req("X-3", "X-8")
-async def test_a_gateway_that_dies_at_any_point_of_a_turn_writes_the_same_file() -> None:
+async def test_a_gateway_killed_at_any_point_of_a_turn_writes_the_same_file() -> None:
     whole = Table(transcripts=MemoryTranscripts())
-    session_id = await talk(whole)
+    session_id = await converse(whole)
     expected = shape(await pending(whole))
     assert expected == WHOLE
     frames = ["opened", "started", "asked", "vote", "resolved", "result", "text", "ended"]
     for cut in range(1, len(frames)):
         table = Table(transcripts=MemoryTranscripts())
-        session_id = await talk_with_a_death(table, frames, cut)
+        session_id = await converse_with_a_kill(table, frames, cut)
         lines = await pending(table)
         assert shape([line for line in lines if b"interlock.notice" not in line]) == expected, frames[cut]
         assert chain(lines)
@@ -159,8 +159,8 @@ async def test_a_gateway_that_dies_at_any_point_of_a_turn_writes_the_same_file()
         assert session_id
 
 
-async def talk_with_a_death(table: Table, frames: list[str], cut: int) -> str:
-    """The same talk, with kill -9 of the gateway before step `cut`: its lanes are gone, the ledger stays."""
+async def converse_with_a_kill(table: Table, frames: list[str], cut: int) -> str:
+    """The same conversation, with kill -9 of the gateway before step `cut`: its lanes are gone, the ledger stays."""
     command = await table.execute("say hi")
     session_id: str = command.target.session_id
     prompt_wire = table.wire
@@ -188,7 +188,7 @@ async def talk_with_a_death(table: Table, frames: list[str], cut: int) -> str:
 
 
 @pytest.mark.req("X-8", "P-5")
-async def test_who_said_no_and_why_is_in_the_result() -> None:
+async def test_the_denier_and_the_reason_are_in_the_result() -> None:
     table = Table(transcripts=MemoryTranscripts())
     command = await table.execute()
     session_id = command.target.session_id
@@ -197,7 +197,7 @@ async def test_who_said_no_and_why_is_in_the_result() -> None:
     await table.asked(session_id)
     held = table.wire.last("x-interlock.interaction.held").payload
     await table.vote(held.approval_id, "deny")
-    table.begin()  # the gateway dies before the runner tells the outcome of it
+    table.begin()  # the gateway is killed before the runner reports the outcome
     await table.resolved(session_id, "denied")
     await table.result(session_id, "refused", "denied")
     result = entries_of(await pending(table))[-1]["message"]
@@ -206,7 +206,7 @@ async def test_who_said_no_and_why_is_in_the_result() -> None:
 
 
 @pytest.mark.req("X-8", "C-7")
-async def test_an_agent_that_is_lost_keeps_what_it_said() -> None:
+async def test_the_text_of_a_lost_agent_is_kept() -> None:
     table = Table(transcripts=MemoryTranscripts())
     command = await table.execute()
     session_id = command.target.session_id
@@ -221,11 +221,11 @@ async def test_an_agent_that_is_lost_keeps_what_it_said() -> None:
 
 
 @pytest.mark.req("X-3", "X-1")
-async def test_a_conversation_goes_on_below_what_another_program_wrote() -> None:
+async def test_a_conversation_continues_below_entries_of_another_program() -> None:
     transcripts = WatchedTranscripts()
     table = Table(transcripts=transcripts)
     await table.engine.start()
-    session_id = await talk(table)
+    session_id = await converse(table)
     await table.engine.stop()
     entry = b'{"type":"session_info","id":"0000abcd","parentId":null,"timestamp":"","name":"x"}'
     header = TranscriptHeader(session_id, "shell", "/w", "", "default")
@@ -269,7 +269,7 @@ async def ledger_with(*lines: TranscriptLine) -> MemoryLedger:
 
 
 @pytest.mark.req("X-3")
-async def test_what_an_earlier_gateway_left_is_written_at_the_start() -> None:
+async def test_entries_left_by_an_earlier_gateway_are_written_at_the_start() -> None:
     ledger, transcripts = await ledger_with(line("a"), line("b"), line("z", "S2")), WatchedTranscripts()
     await transcripts.append(TranscriptHeader("S1", "shell", "/w", "", "default"), [line("a")])
     writer = TranscriptWriter(ledger, transcripts)
@@ -280,7 +280,7 @@ async def test_what_an_earlier_gateway_left_is_written_at_the_start() -> None:
 
 
 @pytest.mark.req("X-4")
-async def test_the_first_lines_of_a_file_are_all_that_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_first_lines_of_a_file_are_all_its_waiting_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_writer, "BATCH_LINES", 2)
     ledger, transcripts = await ledger_with(*(line(f"{n:02}") for n in range(5))), WatchedTranscripts()
     writer = TranscriptWriter(ledger, transcripts)
@@ -304,17 +304,17 @@ async def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.req("X-3")
-async def test_a_file_that_cannot_be_written_waits_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unwritable_file_waits_and_blocks_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_writer, "BATCH_LINES", 2)
     monkeypatch.setattr(transcript_writer, "RETRY_MIN_S", 0.01)
     ledger = await ledger_with(*(line(f"b{n}", "bad") for n in range(5)), line("g", "good"))
     transcripts = WatchedTranscripts()
     transcripts.broken.add("bad")
-    with capture_logs() as said:
+    with capture_logs() as logs:
         writer = TranscriptWriter(ledger, transcripts)
         writer.start()
         assert await transcripts.written.get() == ["g"]
-        for _ in range(3):  # it is tried again and again, and told once
+        for _ in range(3):  # it is retried repeatedly, and logged once
             transcripts.refused.clear()
             await transcripts.refused.wait()
         assert len(await ledger.transcript_pending()) == 5
@@ -322,11 +322,11 @@ async def test_a_file_that_cannot_be_written_waits_and_holds_up_no_other(monkeyp
         assert await transcripts.written.get() == ["b0", "b1"]
         await writer.stop()
     assert shape(await transcripts.read("bad", "shell", "default")) == ["session", *["custom"] * 5]
-    assert [(entry["log_level"], entry["session_id"]) for entry in said] == [("error", "bad"), ("info", "bad")]
+    assert [(entry["log_level"], entry["session_id"]) for entry in logs] == [("error", "bad"), ("info", "bad")]
 
 
 @pytest.mark.req("X-3")
-async def test_stop_leaves_in_the_ledger_what_cannot_be_written() -> None:
+async def test_stopping_keeps_unwritten_entries_in_the_ledger() -> None:
     ledger, transcripts = await ledger_with(line("a")), WatchedTranscripts()
     transcripts.broken.add("S1")
     writer = TranscriptWriter(ledger, transcripts)
@@ -337,7 +337,7 @@ async def test_stop_leaves_in_the_ledger_what_cannot_be_written() -> None:
 
 
 @pytest.mark.req("X-3")
-async def test_a_ledger_that_cannot_forget_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ledger_that_cannot_delete_causes_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_writer, "RETRY_MIN_S", 0.01)
     ledger, transcripts = await ledger_with(line("a")), WatchedTranscripts()
     commit, refused = ledger.commit, asyncio.Event()
@@ -358,17 +358,17 @@ async def test_a_ledger_that_cannot_forget_doubles_nothing(monkeypatch: pytest.M
 
 
 @pytest.mark.req("X-3", "X-4")
-async def test_kill_9_loses_and_doubles_no_entry(tmp_path: Path) -> None:
+async def test_kill_9_loses_and_duplicates_no_entry(tmp_path: Path) -> None:
     """A process commits and writes as fast as it can and is killed at some instant, again and again."""
     committed: list[str] = []
     for round_ in range(KILLS):
         child = subprocess.Popen([sys.executable, str(PROGRAM), str(tmp_path)], stdout=subprocess.PIPE)
         assert child.stdout is not None
-        with child.stdout as told:
-            # The kill falls into whatever the two threads do after so many commits; each round has another number.
-            committed += [told.readline().decode().strip() for _ in range(random.randrange(20, 160))]
+        with child.stdout as output:
+            # The kill hits the two threads at any point after a number of commits, which differs in each round.
+            committed += [output.readline().decode().strip() for _ in range(random.randrange(20, 160))]
             child.send_signal(signal.SIGKILL)
-            committed += told.read().decode().split()
+            committed += output.read().decode().split()
         child.wait()
         file = tmp_path / "agents" / "shell" / "sessions" / "S1.jsonl"
         if round_ % 2 and file.exists():

@@ -46,12 +46,12 @@ async def asked(runner: Runner) -> p.WorkspaceLook:
     return payload
 
 
-async def test_all_who_ask_for_a_session_at_once_get_the_answer_to_one_look(server: Server) -> None:
+async def test_concurrent_requests_for_a_session_share_one_look(server: Server) -> None:
     async with server.attached(features=OFFERED) as runner:
         first, second = asking(server), asking(server)
         look = await asked(runner)
         assert (look.session_id, look.agent_id, look.workspace) == ("s1", "shell", "/w")
-        first.cancel()  # Who leaves takes nothing from the others.
+        first.cancel()  # A cancelled request takes nothing from the others.
         answer = p.WorkspaceChanges(request_id=look.request_id, session_id="s1", branch="work")
         for wrong in ({"session_id": "s2"}, {"request_id": "x"}):
             runner.send(CHANGES, msgspec.structs.replace(answer, **wrong))
@@ -63,7 +63,7 @@ async def test_all_who_ask_for_a_session_at_once_get_the_answer_to_one_look(serv
         again.cancel()
 
 
-async def test_a_runner_that_leaves_or_does_not_offer_it_is_a_problem_of_one_sentence(server: Server) -> None:
+async def test_a_lost_or_incapable_runner_is_a_problem_of_one_sentence(server: Server) -> None:
     async with server.attached(features=OFFERED) as runner:
         waiting = asking(server)
         await asked(runner)
@@ -78,7 +78,7 @@ async def test_a_runner_that_leaves_or_does_not_offer_it_is_a_problem_of_one_sen
     assert old.value.code == "UnsupportedCapability"
 
 
-async def test_a_runner_is_asked_for_few_workspaces_at_once(server: Server) -> None:
+async def test_a_runner_gets_a_bounded_number_of_concurrent_looks(server: Server) -> None:
     async with server.attached(features=OFFERED) as runner:
         waiting = [asking(server, f"s{number}") for number in range(MAX_ASKED)]
         for _ in waiting:
@@ -105,7 +105,7 @@ async def test_a_runner_whose_new_gateway_is_not_known_yet_is_found_there(server
     assert there.value.instance_id == "there"
 
 
-async def test_a_runner_of_another_gateway_is_asked_there(server: Server) -> None:
+async def test_a_runner_of_another_gateway_is_reached_through_it(server: Server) -> None:
     async with server.attached(features=OFFERED):
         pass
     present = server.engine.presence.get("local")

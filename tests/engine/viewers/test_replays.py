@@ -55,7 +55,7 @@ class Asking:
         return sum(one == reader for one, _ in self.got)
 
 
-async def test_a_reader_a_tenant_and_all_have_a_bound_each() -> None:
+async def test_replays_are_bounded_per_reader_per_tenant_and_in_total() -> None:
     asking = Asking()
     await asking.ask(*[ADA] * 1_000)
     assert asking.count(ADA) == PAGES_OF_READER
@@ -65,7 +65,7 @@ async def test_a_reader_a_tenant_and_all_have_a_bound_each() -> None:
     assert len(asking.got) == PAGES_AT_ONCE == asking.replays.under_way
 
 
-async def test_a_reader_with_one_stream_does_not_wait_for_anothers_thousand() -> None:
+async def test_a_reader_with_one_stream_does_not_wait_for_another_readers_thousand() -> None:
     asking = Asking()
     await asking.ask(*[ADA] * 1_000)
     await asking.ask(BOB, EVE)
@@ -80,7 +80,7 @@ async def test_a_reader_with_one_stream_does_not_wait_for_anothers_thousand() ->
     assert served <= len(filling) + 3 < before, "readers take turns, whatever number each has waiting"
 
 
-async def test_all_are_served_in_the_end_and_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_replays_are_served_and_no_state_remains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replays, "REST_MAX_S", 0.001)
     asking = Asking()
     await asking.ask(*[ADA, BOB, EVE] * 100)
@@ -92,13 +92,13 @@ async def test_all_are_served_in_the_end_and_nothing_is_kept(monkeypatch: pytest
     assert not asking.replays._waiting
 
 
-async def test_who_no_longer_waits_takes_no_turn() -> None:
+async def test_a_cancelled_waiter_uses_no_slot() -> None:
     asking = Asking()
     await asking.ask(*[ADA] * (PAGES_OF_READER + 3))
     asking.tasks[-1].cancel()
     await asking.settle()
     assert asking.replays.waiting == 2
-    # The turn comes at the same moment as the end: it goes to the next one.
+    # The slot is assigned at the moment of the end: it passes to the next one.
     asking.got.pop(0)[1].end()
     while asking.replays.resting:
         await anyio.lowlevel.checkpoint()
@@ -109,7 +109,7 @@ async def test_who_no_longer_waits_takes_no_turn() -> None:
     assert asking.replays.waiting == 0
 
 
-async def test_a_reader_that_takes_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replays, "HOLD_S", 0.01)
     turns = Replays()
     held = [await turns.turn(ADA) for _ in range(PAGES_OF_READER)]
@@ -120,13 +120,13 @@ async def test_a_reader_that_takes_long_holds_up_no_other(monkeypatch: pytest.Mo
     assert turns.under_way == 0
 
 
-async def test_a_reader_that_is_cancelled_as_its_turn_comes_holds_nobody_up() -> None:
+async def test_a_reader_cancelled_as_its_slot_is_assigned_delays_no_other() -> None:
     """Found by the simulation at 25 ms: the turn was lost, and with it every viewer's at that gateway."""
     asking = Asking()
     await asking.ask(*[ADA] * (PAGES_OF_READER + 2))
     leaving = asking.tasks[PAGES_OF_READER]
     asking.got[0][1].end()
-    leaving.cancel()  # Its future is cancelled now; its task runs after the turns are given.
+    leaving.cancel()  # Its future is cancelled now; its task runs after the slots are assigned.
     asking.replays._go_on()
     await asking.settle()
     assert asking.count(ADA) == PAGES_OF_READER + 1, "the next one has the turn"

@@ -30,7 +30,7 @@ async def crowd(lane: Lane, stack: AsyncExitStack, count: int = CROWD) -> list[S
 
 
 class StillTime:
-    """The loop's time stands still until `go`: no window closes before then, however busy the machine is."""
+    """The loop's time is stopped until `go`: no window closes before then, however busy the machine is."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loop = asyncio.get_running_loop()
@@ -46,7 +46,7 @@ async def still(monkeypatch: pytest.MonkeyPatch) -> StillTime:
     return StillTime(monkeypatch)
 
 
-async def test_the_first_thing_after_quiet_comes_at_once_and_the_next_ones_in_one_burst(still: StillTime) -> None:
+async def test_the_first_event_after_a_pause_is_sent_immediately_and_the_next_batched(still: StillTime) -> None:
     lane = Lane()
     async with AsyncExitStack() as stack:
         viewers = await crowd(lane, stack)
@@ -64,7 +64,7 @@ async def test_the_first_thing_after_quiet_comes_at_once_and_the_next_ones_in_on
         assert all(burst is bursts[0] for burst in bursts)
 
 
-async def test_few_viewers_wait_for_nothing() -> None:
+async def test_a_few_viewers_have_no_batching_delay() -> None:
     lane = Lane()
     async with AsyncExitStack() as stack:
         [viewer] = await crowd(lane, stack, 1)
@@ -74,7 +74,7 @@ async def test_few_viewers_wait_for_nothing() -> None:
 
 
 @pytest.mark.req("S-3")
-async def test_who_joins_while_something_waits_is_told_all_of_it_once_and_nobody_else_twice(
+async def test_a_viewer_that_joins_during_a_batch_gets_it_once_and_no_other_twice(
     still: StillTime
 ) -> None:
     lane = Lane()
@@ -97,7 +97,7 @@ async def test_who_joins_while_something_waits_is_told_all_of_it_once_and_nobody
         assert texts(await late.next()) == [(2, "o")]
 
 
-async def test_what_was_told_out_of_order_meanwhile_is_read_in_order() -> None:
+async def test_events_published_out_of_order_are_read_in_order() -> None:
     lane = Lane()
     async with AsyncExitStack() as stack:
         first, *_ = await crowd(lane, stack)
@@ -110,7 +110,7 @@ async def test_what_was_told_out_of_order_meanwhile_is_read_in_order() -> None:
         assert numbers(await first.next()) == [2, 3]
 
 
-async def test_a_lot_goes_out_at_once_and_what_waits_goes_out_before_the_end() -> None:
+async def test_a_full_batch_is_sent_immediately_and_a_waiting_one_before_the_end() -> None:
     lane = Lane()
     async with AsyncExitStack() as stack:
         first, *_ = await crowd(lane, stack)
@@ -124,7 +124,7 @@ async def test_a_lot_goes_out_at_once_and_what_waits_goes_out_before_the_end() -
         assert first.ended
 
 
-async def test_no_window_is_longer_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_batching_window_is_longer_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     delivered: list[Sequence[Item]] = []
     pace = NotificationPace(delivered.append)
     loop = asyncio.get_running_loop()

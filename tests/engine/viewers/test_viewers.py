@@ -36,11 +36,11 @@ def end(seq: int) -> Frame:
 
 
 class Lane:
-    """A lane as the hub sees it: events that are committed, then told. `hold` makes a read wait."""
+    """A lane as the hub sees it: events that are committed, then published. `hold` makes a read wait."""
 
     def __init__(self) -> None:
         self.committed: list[Event] = []
-        self.told = 0
+        self.published = 0
         self.hub = Viewers(self)
         self.reads = 0
         self.hold: asyncio.Event | None = None
@@ -58,13 +58,13 @@ class Lane:
         raw = encode(body) if isinstance(body, Frame) else body
         self.committed.append(Event(stream=S, n=len(self.committed) + 1, kind=kind, at_ms=1, body=raw))  # type: ignore[arg-type]
 
-    def tell(self) -> None:
-        self.hub.publish(S, self.committed[self.told:])
-        self.told = len(self.committed)
+    def announce(self) -> None:
+        self.hub.publish(S, self.committed[self.published:])
+        self.published = len(self.committed)
 
     def event(self, body: bytes | Frame = b'{"type":"x"}') -> None:
         self.commit(body)
-        self.tell()
+        self.announce()
 
     def delta(self, offset: int, text: str, block: str = "b") -> None:
         frame = delta(offset, text, block)
@@ -99,7 +99,7 @@ async def test_a_viewer_gets_the_tail_then_the_text_so_far_then_live() -> None:
 
 
 @pytest.mark.req("S-3")
-async def test_what_is_committed_while_the_tail_is_read_comes_once() -> None:
+async def test_events_committed_while_the_tail_is_read_arrive_once() -> None:
     lane = Lane()
     lane.event()
     lane.hold = asyncio.Event()
@@ -112,12 +112,12 @@ async def test_what_is_committed_while_the_tail_is_read_comes_once() -> None:
         assert numbers(await viewer.next()) == [2]
         lane.commit()
         assert numbers(await viewer.next(0)) == [3]
-        lane.tell()
+        lane.announce()
         assert await viewer.next(0) == []
 
 
 @pytest.mark.req("S-3")
-async def test_a_block_whose_end_is_committed_but_not_yet_told_is_not_opened_again() -> None:
+async def test_a_block_with_a_committed_but_unpublished_end_is_not_opened_again() -> None:
     lane = Lane()
     lane.delta(0, "Hello")
     lane.delta(0, "open", "other")
@@ -125,12 +125,12 @@ async def test_a_block_whose_end_is_committed_but_not_yet_told_is_not_opened_aga
     async with lane.hub.join("default", S, 0) as viewer:
         assert numbers(await viewer.next()) == [1]
         assert texts(await viewer.next()) == [(0, "open")]
-        lane.tell()
+        lane.announce()
         assert await viewer.next(0) == []
 
 
 @pytest.mark.req("S-3", "E-4")
-async def test_overlaps_are_not_relayed_twice_and_holes_not_at_all() -> None:
+async def test_overlapping_text_is_relayed_once_and_text_after_a_gap_not_at_all() -> None:
     lane = Lane()
     async with lane.hub.join("default", S, 0) as viewer:
         assert await viewer.next(0) == []
@@ -145,7 +145,7 @@ async def test_overlaps_are_not_relayed_twice_and_holes_not_at_all() -> None:
 @pytest.mark.req("S-1", "S-3")
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["commit", "tell", "delta", "done", "end", "read", "pass"]), max_size=60))
-async def test_in_any_order_a_viewer_sees_every_number_once_and_the_whole_text(steps: list[str]) -> None:
+async def test_a_viewer_sees_every_number_once_and_the_whole_text_in_any_order(steps: list[str]) -> None:
     lane = Lane()
     seen: list[int] = []
     shown: dict[str, str] = {}
@@ -169,8 +169,8 @@ async def test_in_any_order_a_viewer_sees_every_number_once_and_the_whole_text(s
             if step == "commit":
                 lane.commit()
             elif step == "tell":
-                lane.tell()
-            elif step == "delta" and not any(b"turn.end" in event.body for event in lane.committed[lane.told:]):
+                lane.announce()
+            elif step == "delta" and not any(b"turn.end" in event.body for event in lane.committed[lane.published:]):
                 lane.delta(length, "ab", str(block))
                 length += 2
             elif step == "done":
@@ -191,7 +191,7 @@ async def test_in_any_order_a_viewer_sees_every_number_once_and_the_whole_text(s
 
 
 @pytest.mark.req("S-4")
-async def test_a_slow_viewer_goes_back_to_the_ledger_and_misses_nothing() -> None:
+async def test_a_slow_viewer_falls_back_to_the_ledger_and_misses_nothing() -> None:
     lane = Lane()
     body = b'{"type":"x","pad":"' + b"p" * 4000 + b'"}'
     async with lane.hub.join("default", S, 0) as slow, lane.hub.join("default", S, 0) as quick:
@@ -215,7 +215,7 @@ async def test_a_slow_viewer_goes_back_to_the_ledger_and_misses_nothing() -> Non
 
 
 @pytest.mark.req("S-4")
-async def test_a_viewer_that_falls_behind_again_and_again_is_ended() -> None:
+async def test_a_viewer_that_falls_behind_repeatedly_is_ended() -> None:
     lane = Lane()
     body = b'{"type":"x","pad":"' + b"p" * VIEWER_OUTBOX_BYTES + b'"}'
     async with lane.hub.join("default", S, 0) as viewer:
@@ -246,7 +246,7 @@ async def test_a_backlog_of_neighbouring_deltas_is_merged() -> None:
 
 
 @pytest.mark.req("S-4")
-async def test_one_run_is_shared_by_those_who_wait_for_it_and_several_are_read_in_order() -> None:
+async def test_one_run_is_shared_by_its_waiting_viewers_and_several_are_read_in_order() -> None:
     hub = Lane().hub
     runs = [[Durable(n, "notice", b"{}", 0) for n in range(first, first + 3)] for first in (1, 4)]
     async with hub.join("default", S, 0) as one, hub.join("default", S, 0) as two, hub.join("default", S, 0) as late:
@@ -299,7 +299,7 @@ async def test_closing_the_hub_ends_every_stream_and_later_ones_too() -> None:
     assert lane.hub.count() == 0
 
 
-async def test_a_wait_that_runs_out_or_is_cancelled_loses_nothing() -> None:
+async def test_an_expired_or_cancelled_wait_loses_nothing() -> None:
     lane = Lane()
     async with lane.hub.join("default", S, 0) as viewer:
         assert await viewer.next(0.001) == []
@@ -310,7 +310,7 @@ async def test_a_wait_that_runs_out_or_is_cancelled_loses_nothing() -> None:
         assert numbers(await viewer.next(5)) == [1]
 
 
-async def test_numbers_told_out_of_order_are_read_in_order() -> None:
+async def test_numbers_published_out_of_order_are_read_in_order() -> None:
     lane = Lane()
     async with lane.hub.join("default", S, 0) as viewer:
         await viewer.next(0)
@@ -335,7 +335,7 @@ async def test_ends_of_earlier_turns_do_not_close_what_is_open_now() -> None:
         assert texts(await viewer.next()) == [(0, "second"), (0, "again")]
 
 
-async def test_the_end_of_a_turn_forgets_its_open_blocks() -> None:
+async def test_the_end_of_a_turn_drops_its_open_blocks() -> None:
     lane = Lane()
     lane.delta(0, "never closed")
     lane.event(end(1))
@@ -344,7 +344,7 @@ async def test_the_end_of_a_turn_forgets_its_open_blocks() -> None:
 
 
 @pytest.mark.req("S-4", "S-1")
-async def test_a_thousand_streams_of_one_reader_are_replayed_a_few_at_a_time_and_another_is_live_at_once() -> None:
+async def test_a_readers_thousand_replays_are_bounded_and_another_reader_is_live_at_once() -> None:
     lane = Lane()
     for _ in range(3 * FIRST_PAGE):
         lane.event()
@@ -370,7 +370,7 @@ async def test_a_thousand_streams_of_one_reader_are_replayed_a_few_at_a_time_and
 
 
 @pytest.mark.req("S-4")
-async def test_a_wait_for_a_turn_is_a_wait_with_an_end() -> None:
+async def test_a_wait_for_a_replay_slot_has_a_timeout() -> None:
     lane = Lane()
     for _ in range(10):
         lane.event()

@@ -1,4 +1,4 @@
-"""Approvals in a lane: what a yes, a no or the expiry releases, and what makes one void (P-2, P-6)."""
+"""Approvals in a lane: the effects of a grant, a denial and the expiry, and the reasons for a void one (P-2, P-6)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def asked_and_held(table: Table, session_id: str) -> str:
 
 
 @pytest.mark.req("P-5", "A-5", "P-2", "C-1")
-async def test_a_tool_call_is_held_until_a_person_says_yes() -> None:
+async def test_a_tool_call_is_held_until_a_person_grants_it() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -52,7 +52,7 @@ async def test_a_tool_call_is_held_until_a_person_says_yes() -> None:
     approval = (await table.ledger.approval(held.approval_id, "default")).approval  # type: ignore[union-attr]
     assert (approval.door, approval.state, approval.tool_name) == ("tool", "pending", "shell")
     assert bytes(approval.input) == b'{"command":"rm -r build"}'
-    table.clock.advance(10 * 60_000)  # the timeout of one minute stands while a person is asked
+    table.clock.advance(10 * 60_000)  # the timeout of one minute is paused while a person is asked
     await table.vote(approval.id, "grant")
     answer = table.wire.last("control.interaction.response").payload
     assert (answer.decision, answer.by) == ("allow", "user:owner")
@@ -66,7 +66,7 @@ async def test_a_tool_call_is_held_until_a_person_says_yes() -> None:
 
 
 @pytest.mark.req("P-3", "P-5")
-async def test_a_no_is_a_no_and_a_second_vote_is_refused_with_who_decided() -> None:
+async def test_a_denial_is_final_and_a_second_vote_is_refused_with_the_decider() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -107,7 +107,7 @@ async def test_a_rule_on_cost_matches_once_the_session_has_cost_more() -> None:
 
 
 @pytest.mark.req("P-6", "C-1")
-async def test_an_approval_that_nobody_answers_expires_and_that_means_no() -> None:
+async def test_an_unanswered_approval_expires_as_a_denial() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -121,7 +121,7 @@ async def test_an_approval_that_nobody_answers_expires_and_that_means_no() -> No
 
 
 @pytest.mark.req("P-6", "T-3")
-async def test_an_approval_whose_turn_is_over_becomes_void_and_a_late_vote_is_told_so() -> None:
+async def test_an_approval_of_an_ended_turn_is_void_and_refuses_late_votes() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -137,7 +137,7 @@ async def test_an_approval_whose_turn_is_over_becomes_void_and_a_late_vote_is_to
 
 
 @pytest.mark.req("C-1", "A-5")
-async def test_the_timeout_runs_on_when_the_runner_itself_ends_a_question() -> None:
+async def test_the_timeout_continues_when_the_runner_itself_ends_a_question() -> None:
     table = Table(timeout_ms=1_000)
     command_id, session_id = await running(table)
     await table.asked(session_id)
@@ -167,7 +167,7 @@ async def test_a_quorum_needs_every_group_and_a_denial_counts_at_its_threshold()
 
 
 @pytest.mark.req("P-3", "P-5")
-async def test_a_vote_that_was_overtaken_is_told_so_and_not_that_it_decided() -> None:
+async def test_an_overtaken_vote_is_reported_as_overtaken_not_as_deciding() -> None:
     table = Table()
     _, session_id = await running(table)
     await table.asked(session_id)
@@ -188,7 +188,7 @@ async def test_a_vote_that_was_overtaken_is_told_so_and_not_that_it_decided() ->
 
 
 @pytest.mark.req("P-2", "A-5")
-async def test_an_interaction_id_that_is_open_cannot_be_asked_again_about_something_else() -> None:
+async def test_an_open_interaction_id_cannot_be_reused_for_another_question() -> None:
     table = Table()
     _, session_id = await running(table)
     await table.asked(session_id, "ls")
@@ -199,14 +199,14 @@ async def test_an_interaction_id_that_is_open_cannot_be_asked_again_about_someth
         context=p.InteractionContext(tool_name="shell", invocation_id="i2")))
     assert table.wire.types()[-2:] == ["session.error", "control.interaction.response"]
     assert table.wire.types().count("x-interlock.interaction.held") == 1
-    # A yes to the first could be read as the answer to the second: the first is denied, and can be granted no more.
+    # A grant of the first could be taken for the answer to the second: the first is denied and cannot be granted.
     assert table.wire.last("control.interaction.response").payload.decision == "deny"
     with pytest.raises(Problem, match="void"):
         await table.vote(held(table), "grant", person("two"))
 
 
 @pytest.mark.req("P-5", "L-2")
-async def test_a_comment_too_long_for_a_frame_does_not_hold_up_the_answer() -> None:
+async def test_a_comment_too_long_for_a_frame_does_not_delay_the_answer() -> None:
     table = Table()
     _, session_id = await running(table)
     await table.asked(session_id)
@@ -219,7 +219,7 @@ async def test_a_comment_too_long_for_a_frame_does_not_hold_up_the_answer() -> N
 @pytest.mark.req("P-1")
 @pytest.mark.parametrize("what", [
     {"required": 2}, {"groups": True}, {"signed": True}, {"self_approval": False}, {"dangerous": True}])
-def test_every_kind_of_quorum_is_asked_before_what_is_remembered_and_a_plain_ask_is_not(what: dict[str, Any]) -> None:
+def test_a_quorum_takes_precedence_over_remembered_rules_and_a_plain_ask_does_not(what: dict[str, Any]) -> None:
     fields = {**what, **({"groups": [QuorumGroup(role="admin")]} if "groups" in what else {})}
     always = Rule(name="always", effect="allow", tool="shell")
     assert [rule.name for rule in RuleSet([Rule(name="q", effect="ask", **fields)], [always]).rules] == ["q", "always"]
@@ -230,7 +230,7 @@ def test_every_kind_of_quorum_is_asked_before_what_is_remembered_and_a_plain_ask
 
 @pytest.mark.req("P-2", "P-6")
 @pytest.mark.parametrize(("outcome", "state"), [("allowed", "consumed"), ("void", "void"), ("denied", "void")])
-async def test_a_yes_is_used_where_the_runner_says_so_and_void_where_it_came_to_something_else(
+async def test_a_grant_is_used_if_the_runner_reports_so_and_void_otherwise(
     outcome: str, state: str
 ) -> None:
     table = Table()

@@ -60,8 +60,8 @@ async def test_a_question_is_answered_and_never_voted_on() -> None:
         await table.vote(question.id, "grant")
     answered = await table.engine.answer(OWNER, question.id, "main", remember)
     assert (answered.state, answered.answer, answered.votes) == ("granted", "main", [])
-    told = table.wire.last("control.interaction.response").payload
-    assert (told.decision, told.answer, told.by) == ("allow", "main", "user:owner")
+    response = table.wire.last("control.interaction.response").payload
+    assert (response.decision, response.answer, response.by) == ("allow", "main", "user:owner")
     with pytest.raises(Problem, match=r"already answered by user:owner at \S+; this answer was not taken"):
         await table.engine.answer(OWNER, question.id, "other", remember)
     await table.send(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(
@@ -74,7 +74,7 @@ async def test_a_question_is_answered_and_never_voted_on() -> None:
 
 
 @pytest.mark.req("C-8", "P-6")
-async def test_an_answer_after_the_time_is_not_taken_although_no_timer_has_rung() -> None:
+async def test_a_late_answer_is_refused_although_no_timer_has_fired() -> None:
     table = Table()
     question = await ask(table, (await at_work(table)).target.session_id)
     table.clock.advance(24 * 3_600_000)
@@ -84,7 +84,7 @@ async def test_an_answer_after_the_time_is_not_taken_although_no_timer_has_rung(
 
 
 @pytest.mark.req("C-8", "A-5")
-async def test_no_answer_is_told_as_none_by_a_person_and_by_time() -> None:
+async def test_a_declined_and_an_expired_question_are_answered_as_cancelled() -> None:
     table = Table()
     session_id = (await at_work(table)).target.session_id
     question = await ask(table, session_id)
@@ -93,12 +93,12 @@ async def test_no_answer_is_told_as_none_by_a_person_and_by_time() -> None:
             await table.engine.answer(OWNER, question.id, empty, remember)
     declined = await table.engine.answer(OWNER, question.id, None, remember)
     assert (declined.state, declined.answer) == ("denied", None)
-    told = table.wire.last("control.interaction.response").payload
-    assert (told.decision, told.answer) == ("deny", None)
+    response = table.wire.last("control.interaction.response").payload
+    assert (response.decision, response.answer) == ("deny", None)
 
 
 @pytest.mark.req("C-8", "P-6")
-async def test_a_permission_is_not_answered_in_words() -> None:
+async def test_a_permission_request_is_not_answered_with_text() -> None:
     table = Table()
     session_id = (await at_work(table)).target.session_id
     await table.asked(session_id)
@@ -109,7 +109,7 @@ async def test_a_permission_is_not_answered_in_words() -> None:
 
 
 @pytest.mark.req("T-6", "A-6", "T-1")
-async def test_a_compaction_is_asked_for_and_holds_the_next_prompt_back() -> None:
+async def test_a_requested_compaction_holds_the_next_prompt() -> None:
     table = Table()
     session_id = await rested(table, context_compaction=True)
     asked = await table.engine.sessions.compact(OWNER, session_id, "keep the plan", remember)
@@ -128,7 +128,7 @@ async def test_a_compaction_is_asked_for_and_holds_the_next_prompt_back() -> Non
 
 @pytest.mark.req("T-6")
 @pytest.mark.parametrize("how", ["refused", "closed"])
-async def test_a_compaction_that_fails_lets_the_session_go_on(how: str) -> None:
+async def test_a_failed_compaction_lets_the_session_continue(how: str) -> None:
     table = Table()
     session_id = await rested(table, context_compaction=True)
     asked = await table.engine.sessions.compact(OWNER, session_id, None, remember)
@@ -142,7 +142,7 @@ async def test_a_compaction_that_fails_lets_the_session_go_on(how: str) -> None:
 
 
 @pytest.mark.req("T-6", "A-6")
-async def test_what_cannot_be_compacted_is_said_before_anything_is_sent() -> None:
+async def test_an_impossible_compaction_is_refused_before_anything_is_sent() -> None:
     table = Table()
     session_id = await rested(table)
     with pytest.raises(Problem, match="context_compaction"):
@@ -155,7 +155,7 @@ async def test_what_cannot_be_compacted_is_said_before_anything_is_sent() -> Non
 
 
 @pytest.mark.req("T-6", "A-7")
-async def test_a_closed_session_is_opened_again_with_all_that_it_had() -> None:
+async def test_a_closed_session_is_reopened_with_all_its_settings() -> None:
     table = Table()
     session_id = await rested(table, context_compaction=True)
     await table.send(session_id, "session.closed", p.SessionClosed(reason="idle"))
@@ -197,7 +197,7 @@ async def test_a_setting_that_the_agent_refuses_fails_the_command_by_name() -> N
 
 
 @pytest.mark.req("L-4", "A-8")
-async def test_an_agent_whose_program_is_missing_is_refused_before_anything_is_kept() -> None:
+async def test_an_agent_without_its_program_is_refused_before_anything_is_stored() -> None:
     table = Table()
     gone = msgspec.structs.replace(table.hello.agents[0], unavailable="its program 'x' is not on the runner")
     hello = msgspec.structs.replace(table.hello, agents=[gone])
@@ -215,7 +215,7 @@ HOLDING = RuleSet([Rule(name="two pairs of eyes", effect="ask", door="command", 
 
 
 @pytest.mark.req("F-1", "P-1")
-async def test_a_verb_that_does_not_wait_is_refused_where_policy_wants_a_yes_and_nothing_is_done() -> None:
+async def test_a_verb_that_cannot_wait_is_refused_if_policy_requires_approval() -> None:
     table = Table()
     session_id = await rested(table, context_compaction=True)
     sent = len(table.wire.sent)

@@ -41,7 +41,7 @@ async def approval(table: Table, approval_id: str) -> Approval:
     return record.approval
 
 
-async def test_an_agent_that_was_checked_is_named_with_its_check_everywhere() -> None:
+async def test_a_checked_agent_is_shown_with_its_check_everywhere() -> None:
     table = Table(holding=CHECKED)
     command = await table.execute()
     session_id = command.target.session_id
@@ -57,7 +57,7 @@ async def test_an_agent_that_was_checked_is_named_with_its_check_everywhere() ->
     assert await audited(table, "tool_call") == [LINE]
 
 
-async def test_an_agent_held_as_a_whole_says_why() -> None:
+async def test_an_agent_held_as_a_whole_has_a_reason() -> None:
     table = Table(permission="never", holding=Holding(held="command", why="not checked"))
     command = await table.execute()
     asked = await approval(table, command.approval_id)
@@ -66,7 +66,7 @@ async def test_an_agent_held_as_a_whole_says_why() -> None:
     assert names(asked)[-1] == "held: command (not checked)"
 
 
-async def test_a_rule_that_lets_a_silent_agent_run_means_that_nothing_holds_it() -> None:
+async def test_a_rule_that_allows_an_agent_without_requests_leaves_it_unheld() -> None:
     rule = Rule(name="let-it", door="command", effect="allow", permission="never")
     table = Table(RuleSet([rule]), permission="never", holding=Holding(held="command", why="asks = false"))
     command = await table.execute()
@@ -75,7 +75,7 @@ async def test_a_rule_that_lets_a_silent_agent_run_means_that_nothing_holds_it()
     assert await audited(table, "enqueue") == ["none (rule let-it)"]
 
 
-async def test_a_mode_that_does_not_ask_makes_it_the_whole_command() -> None:
+async def test_a_mode_without_requests_holds_the_whole_command() -> None:
     table = Table(holding=CHECKED)
     command = await table.execute()
     table.permission = "never"
@@ -85,7 +85,7 @@ async def test_a_mode_that_does_not_ask_makes_it_the_whole_command() -> None:
         "command (it does not ask in the mode that it is in, checked 2026-11-22, v1.52.0)")
 
 
-async def test_a_tool_that_ran_unasked_makes_it_the_whole_command() -> None:
+async def test_a_tool_that_ran_without_a_request_holds_the_whole_command() -> None:
     table = Table(holding=CHECKED)
     command = await table.execute()
     session_id = command.target.session_id
@@ -101,7 +101,7 @@ async def test_a_tool_that_ran_unasked_makes_it_the_whole_command() -> None:
     assert again.state == "pending_approval"
 
 
-async def test_how_it_is_held_outlives_a_restart() -> None:
+async def test_the_way_of_holding_survives_a_restart() -> None:
     table = Table(holding=CHECKED)
     command = await table.execute()
     state = (await table.lane(command.target.session_id)).lane.state

@@ -51,7 +51,7 @@ async def held(subject: dict[str, Any], policy: RuleSet) -> tuple[Table, Approva
 
 
 @pytest.mark.parametrize(("subject", "rule"), REQUESTS.values(), ids=REQUESTS)
-async def test_what_explains_a_stored_approval_is_the_decision_that_was_recorded(
+async def test_a_stored_approval_is_explained_by_its_recorded_decision(
     subject: dict[str, Any], rule: str
 ) -> None:
     _, record = await held(subject, RuleSet(RULES))
@@ -60,14 +60,14 @@ async def test_what_explains_a_stored_approval_is_the_decision_that_was_recorded
     assert (again.effect, again.rule) == ("ask", rule)
 
 
-async def test_a_rule_on_the_hours_is_asked_for_the_time_of_the_call() -> None:
+async def test_a_rule_on_hours_is_evaluated_at_the_time_of_the_call() -> None:
     table, record = await held({"tool_name": "x", "input": {}}, RuleSet())
     table.clock.advance(3_600_000)
     assert subject_of_approval(record).at_ms == table.clock.at_ms - 3_600_000
     assert subject_of_approval(record, table.clock.at_ms).at_ms == table.clock.at_ms
 
 
-async def test_a_changed_input_is_judged_with_the_kind_of_what_was_asked() -> None:
+async def test_a_changed_input_is_decided_with_the_kind_of_the_request() -> None:
     """A rule about the kind denies the changed input, too: the kind is kept with the request."""
     table, record = await held({"tool_name": "x", "input": {"path": "a"}, "kind": "delete"}, RuleSet())
     denying = RuleSet([Rule(name="no deleting", effect="deny", kind="delete", reason="It stays.")])

@@ -1,4 +1,4 @@
-"""Effects of a tool that ran without a yes on its command and its session (H-3, H-12)."""
+"""Effects of a tool that ran without a grant on its command and its session (H-3, H-12)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SENTENCE = "The agent ran a tool without asking: $ rm -rf build"
 
 
 async def ran(table: Table, code: str = "RAN_UNASKED") -> Command:
-    """A command in whose turn a tool runs without a yes."""
+    """A command in whose turn a tool runs without a grant."""
     command = await table.execute()
     session_id = command.target.session_id
     await table.opened(session_id)
@@ -45,7 +45,7 @@ async def test_the_turn_is_cancelled_and_its_command_fails_with_the_reason(code:
     assert "ran_unasked" in await table.actions()
 
 
-async def test_a_person_may_cancel_it_all_the_same() -> None:
+async def test_a_person_may_still_cancel_the_turn() -> None:
     table = Table()
     command = await ran(table)
     await table.cancel(command.id)
@@ -53,7 +53,7 @@ async def test_a_person_may_cancel_it_all_the_same() -> None:
     assert (await now(table, command)).state == "canceled"
 
 
-async def test_the_config_may_have_it_only_reported() -> None:
+async def test_the_config_can_restrict_it_to_a_report() -> None:
     table = Table()
     table.engine.configure(table.policy, Limits(on_unasked="tell"))
     command = await ran(table)
@@ -63,7 +63,7 @@ async def test_the_config_may_have_it_only_reported() -> None:
     assert (ended.state, [one.code for one in ended.notices]) == ("succeeded", ["RanUnasked"])
 
 
-async def test_the_sessions_next_command_waits_for_a_yes_and_no_rule_answers_for_a_person() -> None:
+async def test_the_sessions_next_command_waits_for_a_person_despite_rules() -> None:
     table = Table(RuleSet([Rule(name="make", effect="allow", door="tool", words="make")]))
     command = await ran(table)
     session_id = command.target.session_id
@@ -76,7 +76,7 @@ async def test_the_sessions_next_command_waits_for_a_yes_and_no_rule_answers_for
     assert table.wire.types()[-1] == "x-interlock.interaction.held"
 
 
-async def test_an_opening_that_says_that_the_agent_asks_does_not_undo_it() -> None:
+async def test_a_new_opening_that_declares_requests_does_not_undo_it() -> None:
     table = Table()
     command = await ran(table)
     session_id = command.target.session_id

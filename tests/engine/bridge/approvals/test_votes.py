@@ -64,7 +64,7 @@ async def shown(table: Table, approval_id: str) -> Any:
 
 
 @pytest.mark.req("P-3", "U-1")
-async def test_a_vote_is_taken_back_before_it_decided_and_the_record_says_both() -> None:
+async def test_a_vote_can_be_withdrawn_before_the_decision_and_both_are_recorded() -> None:
     table = Table(TWO)
     approval_id = await held(table)
     await cast(table, approval_id, KIM)
@@ -78,7 +78,7 @@ async def test_a_vote_is_taken_back_before_it_decided_and_the_record_says_both()
 
 
 @pytest.mark.req("P-3", "U-1", "H-5")
-async def test_a_vote_of_an_agent_that_its_driver_took_back_is_on_record_as_that_agents() -> None:
+async def test_an_agents_vote_withdrawn_by_its_driver_is_recorded_as_the_agents() -> None:
     table = Table(TWO)
     approval_id = await held(table)
     robot = msgspec.structs.replace(KIM, actor=Actor(type="agent", id="robot"), driver=KIM.actor)
@@ -102,10 +102,10 @@ async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -
     public = base64.b64encode(pair.public_key().public_bytes_raw()).decode()
     key = SigningKey(key_id=key_id_of(public, "default"), tenant_id="default", owner=KIM.actor, public_key=public,
                      created_at="")
-    said = Statement("default", approval_id, (await shown(table, approval_id)).digest, "grant", "user:kim", key.key_id,
-                     iso(table.clock.now_ms()))
-    body = {"method": "signature", "key_id": key.key_id, "at": said.at,
-            "signature": base64.b64encode(pair.sign(said.signed_bytes())).decode()}
+    draft = Statement("default", approval_id, (await shown(table, approval_id)).digest, "grant", "user:kim", key.key_id,
+                      iso(table.clock.now_ms()))
+    body = {"method": "signature", "key_id": key.key_id, "at": draft.at,
+            "signature": base64.b64encode(pair.sign(draft.signed_bytes())).decode()}
     with pytest.raises(Problem, match="no signing key"):
         await cast(table, approval_id, KIM, **body)
     await table.ledger.commit(WriteBatch([Put(SigningKeyRecord(key=key))]))
@@ -117,7 +117,7 @@ async def test_a_signed_vote_counts_and_the_audit_record_keeps_the_signature() -
 
 
 @pytest.mark.req("J-17")
-async def test_a_rule_that_wants_a_passkey_counts_no_other_vote_and_the_record_keeps_the_assertion() -> None:
+async def test_a_passkey_rule_counts_no_other_vote_and_the_assertion_is_recorded() -> None:
     table = Table(RuleSet([Rule(name="tap", effect="ask", tool="shell", signed="passkey")]))
     approval_id = await held(table)
     digest = (await shown(table, approval_id)).digest
@@ -129,22 +129,22 @@ async def test_a_rule_that_wants_a_passkey_counts_no_other_vote_and_the_record_k
                      public_key=soft.public_key, passkey=Passkey(credential_id=soft.credential_id, origin=soft.origin))
     await table.ledger.commit(WriteBatch([Put(SigningKeyRecord(key=key)) for key in (plain, tap)]))
 
-    def said(key: SigningKey) -> Statement:
+    def draft(key: SigningKey) -> Statement:
         return Statement("default", approval_id, digest, "grant", "user:kim", key.key_id, iso(table.clock.now_ms()))
 
     def tapped(statement: Statement) -> dict[str, Any]:
         return {"method": "passkey", "key_id": tap.key_id, "at": statement.at,
                 "assertion": soft.confirms(statement.signed_bytes())}
 
-    signature = base64.b64encode(pair.sign(said(plain).signed_bytes())).decode()
+    signature = base64.b64encode(pair.sign(draft(plain).signed_bytes())).decode()
     for body, why in (({}, "signed"), ({"method": "passkey", "key_id": tap.key_id}, "names key_id, at and assertion"),
-                      ({"method": "signature", "key_id": plain.key_id, "at": said(plain).at, "signature": signature},
+                      ({"method": "signature", "key_id": plain.key_id, "at": draft(plain).at, "signature": signature},
                        "only votes with a passkey"),
-                      ({**tapped(said(tap)), "decision": "deny"}, "does not hold"),
-                      (tapped(said(tap)._replace(digest="00" * 32)), "does not hold")):
+                      ({**tapped(draft(tap)), "decision": "deny"}, "does not hold"),
+                      (tapped(draft(tap)._replace(digest="00" * 32)), "does not hold")):
         with pytest.raises(Problem, match=why):
             await cast(table, approval_id, KIM, **body)
-    voted = await cast(table, approval_id, KIM, **tapped(said(tap)))
+    voted = await cast(table, approval_id, KIM, **tapped(draft(tap)))
     assert (voted.state, voted.votes[0].method, voted.votes[0].key_id) == ("granted", "passkey", tap.key_id)
     metas = [msgspec.json.decode(record.body)["meta"] for record in await table.ledger.audit("default", 0, 100)]
     assert [sorted(meta["assertion"]) for meta in metas if "assertion" in meta] == [
@@ -152,7 +152,7 @@ async def test_a_rule_that_wants_a_passkey_counts_no_other_vote_and_the_record_k
 
 
 @pytest.mark.req("A-9", "P-1")
-async def test_always_in_this_session_answers_the_same_call_there_and_nowhere_else() -> None:
+async def test_always_in_this_session_allows_the_same_call_only_there() -> None:
     table = Table()
     approval_id = await held(table, "make test")
     voted = await cast(table, approval_id, remember=Remembering(scope="session"))
@@ -172,7 +172,7 @@ async def test_always_in_this_session_answers_the_same_call_there_and_nowhere_el
 
 
 @pytest.mark.req("A-9", "P-1", "C-4")
-async def test_a_tenants_rule_outlives_the_gateway_until_it_is_revoked() -> None:
+async def test_a_tenants_remembered_rule_survives_restarts_until_revoked() -> None:
     table = Table()
     approval_id = await held(table, "git status")
     match = RuleMatch(words=["git status **", "git diff **"])
@@ -185,7 +185,7 @@ async def test_a_tenants_rule_outlives_the_gateway_until_it_is_revoked() -> None
 
 
 @pytest.mark.req("A-9")
-async def test_what_is_remembered_must_cover_the_call_and_may_not_stand_for_a_quorum() -> None:
+async def test_a_remembered_rule_must_match_the_call_and_cannot_replace_a_quorum() -> None:
     table = Table()
     approval_id = await held(table, "make test")
     with pytest.raises(Problem, match="does not fit the call"):
@@ -201,7 +201,7 @@ async def test_what_is_remembered_must_cover_the_call_and_may_not_stand_for_a_qu
 
 
 @pytest.mark.req("O-12", "H-5")
-async def test_what_a_rule_marks_as_dangerous_is_stated_bound_and_never_remembered() -> None:
+async def test_a_dangerous_call_is_marked_sealed_and_never_remembered() -> None:
     table = Table(RuleSet([Rule(name="production", effect="ask", tool="shell", dangerous=True)]))
     approval_id = await held(table)
     assert (await shown(table, approval_id)).dangerous
@@ -217,13 +217,13 @@ async def test_what_a_rule_marks_as_dangerous_is_stated_bound_and_never_remember
 
 
 @pytest.mark.parametrize("effect", ["allow", "deny"])
-def test_only_what_people_are_asked_about_is_marked_dangerous(effect: Any) -> None:
+def test_only_an_ask_rule_can_mark_a_call_dangerous(effect: Any) -> None:
     with pytest.raises(ValueError, match="dangerous: it marks what people are asked about"):
         Rule(name="x", effect=effect, tool="shell", dangerous=True)
 
 
 @pytest.mark.req("P-1")
-async def test_a_quorum_comes_before_anybodys_always() -> None:
+async def test_a_quorum_takes_precedence_over_a_remembered_rule() -> None:
     table = Table()
     approval_id = await held(table, "make test")
     await cast(table, approval_id, remember=Remembering(scope="rule", match=RuleMatch(words="make test")))
@@ -244,7 +244,7 @@ async def taking_changes(table: Table, command: str = "rm -r build") -> tuple[st
 
 
 @pytest.mark.req("P-2", "U-1")
-async def test_a_changed_input_is_another_approval_on_its_own_bytes_with_that_vote_as_the_first() -> None:
+async def test_a_changed_input_is_a_new_approval_with_that_vote_as_its_first() -> None:
     table = Table(TWO)
     session_id, approval_id = await taking_changes(table)
     raw = b'{ "command": "rm -r build/tmp" }'
@@ -267,7 +267,7 @@ async def test_a_changed_input_is_another_approval_on_its_own_bytes_with_that_vo
 
 
 @pytest.mark.req("P-2")
-async def test_an_agent_that_cannot_take_a_changed_input_answers_before_the_vote_counts() -> None:
+async def test_a_changed_input_is_refused_before_the_vote_if_the_agent_cannot_use_it() -> None:
     table = Table()
     approval_id = await held(table)
     with pytest.raises(Problem) as refused:
@@ -277,7 +277,7 @@ async def test_an_agent_that_cannot_take_a_changed_input_answers_before_the_vote
 
 
 @pytest.mark.req("P-1", "P-2")
-async def test_nobody_changes_an_input_into_what_policy_denies_or_into_an_easier_quorum() -> None:
+async def test_an_input_cannot_be_changed_into_a_denied_call_or_an_easier_quorum() -> None:
     table = Table(RuleSet([Rule(name="no sudo", effect="deny", command="sudo .*"),
                            Rule(name="two", effect="ask", command="rm .*", required=2)]))
     _, approval_id = await taking_changes(table)
@@ -290,7 +290,7 @@ async def test_nobody_changes_an_input_into_what_policy_denies_or_into_an_easier
 
 
 @pytest.mark.req("P-2", "P-3")
-async def test_who_does_not_count_on_the_changed_input_is_told_and_nothing_has_changed() -> None:
+async def test_a_voter_who_does_not_count_on_the_changed_input_is_refused() -> None:
     table = Table(RuleSet([Rule(name="others", effect="ask", command="ls .*", self_approval=False)]))
     _, approval_id = await taking_changes(table)
     with pytest.raises(Problem) as refused:
@@ -302,7 +302,7 @@ async def test_who_does_not_count_on_the_changed_input_is_told_and_nothing_has_c
 
 
 @pytest.mark.req("P-1", "P-2")
-async def test_a_changed_input_needs_all_that_either_rule_asks_for() -> None:
+async def test_a_changed_input_needs_the_requirements_of_both_rules() -> None:
     table = Table(RuleSet([Rule(name="admins", effect="ask", command="rm .*", groups=[QuorumGroup(role="admin")]),
                            Rule(name="two", effect="ask", command="ls .*", required=2, deny_threshold=3)]))
     _, approval_id = await taking_changes(table)
@@ -315,7 +315,7 @@ async def test_a_changed_input_needs_all_that_either_rule_asks_for() -> None:
 
 
 @pytest.mark.req("P-3", "A-9")
-async def test_the_agent_is_told_the_option_that_a_vote_named_and_never_what_it_would_do_always() -> None:
+async def test_the_agent_receives_the_voted_option_and_never_an_always_option() -> None:
     table = Table()
     execute = await table.execute()
     session_id = execute.target.session_id
@@ -338,7 +338,7 @@ async def test_the_agent_is_told_the_option_that_a_vote_named_and_never_what_it_
 
 
 @pytest.mark.req("P-3")
-async def test_who_drives_the_agent_that_gave_the_command_is_known_at_both_doors() -> None:
+async def test_the_driver_of_a_commanding_agent_is_known_at_both_doors() -> None:
     table = Table(RuleSet([Rule(name="others", effect="ask", self_approval=False)]))
     robot = Principal(tenant_id="default", actor=Actor(type="agent", id="robot"), role="operator", key_id="k4",
                       driver=KIM.actor)
@@ -358,7 +358,7 @@ async def test_who_drives_the_agent_that_gave_the_command_is_known_at_both_doors
 
 
 @pytest.mark.req("A-9", "P-3")
-async def test_a_vote_that_decides_nothing_leaves_no_rule_behind() -> None:
+async def test_a_vote_without_a_decision_creates_no_rule() -> None:
     table = Table(RuleSet([Rule(name="two noes", effect="ask", tool="shell", deny_threshold=2)]))
     approval_id = await held(table)
     with pytest.raises(Problem, match="one vote does not decide"):
@@ -368,7 +368,7 @@ async def test_a_vote_that_decides_nothing_leaves_no_rule_behind() -> None:
 
 
 @pytest.mark.req("A-9")
-async def test_a_tenant_remembers_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_remembered_rules_of_a_tenant_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(votes, "MAX_REMEMBERED_RULES", 1)
     table = Table()
     await cast(table, await held(table, "make"), remember=Remembering(scope="session"))
@@ -380,7 +380,7 @@ async def test_a_tenant_remembers_so_much_and_no_more(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.req("P-3", "P-6")
-async def test_a_vote_after_the_time_does_not_count_although_no_timer_has_rung() -> None:
+async def test_a_late_vote_does_not_count_although_no_timer_has_fired() -> None:
     """The timer of a host that slept, or of a gateway that was down, rings late."""
     table = Table()
     approval_id = await held(table)

@@ -25,7 +25,7 @@ SENTENCE = "A file in /w would configure the agent shell, and no one has allowed
 
 
 def files(content: str = "one", *paths: str) -> bytes:
-    """What a runner reports."""
+    """The runner's report of the files."""
     found = [p.WorkspaceFile(path=path, could=["runs programs"], does=["at SessionStart runs: touch x"], size=3,
                              sha256=hashlib.sha256(content.encode()).hexdigest())
              for path in paths or (".qwen/settings.json",)]
@@ -65,7 +65,7 @@ async def now(table: Table, command: Any) -> Any:
     return found.command
 
 
-async def test_the_command_waits_and_the_question_names_what_was_found() -> None:
+async def test_the_command_waits_and_the_question_names_the_found_files() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -80,7 +80,7 @@ async def test_the_command_waits_and_the_question_names_what_was_found() -> None
     assert approval.rule == "ask about files that configure an agent"
 
 
-async def test_a_yes_starts_the_agent_with_the_digest_of_what_was_shown_and_is_remembered() -> None:
+async def test_a_grant_starts_the_agent_with_the_shown_digest_and_is_remembered() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -119,7 +119,7 @@ async def test_the_same_files_are_not_asked_about_again_and_others_are() -> None
     assert (await asked(table)).digest == digest(files("two"))
 
 
-async def test_files_that_changed_between_the_yes_and_the_start_are_asked_about_again() -> None:
+async def test_files_changed_between_the_grant_and_the_start_are_asked_about_again() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -133,7 +133,7 @@ async def test_files_that_changed_between_the_yes_and_the_start_are_asked_about_
     assert table.wire.last("control.session.open").payload.trusted_files == digest(files("two"))
 
 
-async def test_a_revoked_yes_is_asked_for_again_also_in_a_session_that_had_it() -> None:
+async def test_a_revoked_grant_is_requested_again_even_in_its_session() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -155,7 +155,7 @@ async def test_a_revoked_yes_is_asked_for_again_also_in_a_session_that_had_it() 
 
 
 @pytest.mark.parametrize("moment", ["queued", "dispatched"])
-async def test_a_no_ends_the_command_with_a_sentence(moment: str) -> None:
+async def test_a_denial_ends_the_command_with_a_sentence(moment: str) -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -176,7 +176,7 @@ async def test_a_no_ends_the_command_with_a_sentence(moment: str) -> None:
     assert await table.ledger.rules("default", revoked=True) == []
 
 
-async def test_a_question_that_nobody_answers_ends_the_command() -> None:
+async def test_an_unanswered_question_ends_the_command() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -188,7 +188,7 @@ async def test_a_question_that_nobody_answers_ends_the_command() -> None:
         "canceled", "files in the workspace configure its agent, and no one allowed it in time")
 
 
-async def test_a_canceled_command_takes_its_question_with_it() -> None:
+async def test_a_canceled_command_ends_its_question() -> None:
     table = Table()
     command = await table.execute()
     await finds(table, command.target.session_id, files())
@@ -217,14 +217,14 @@ async def test_a_rule_may_deny_or_allow_by_the_files() -> None:
     assert (await asked(table)).command_id == both.id
 
 
-async def test_a_broad_allow_that_names_no_door_is_no_yes_to_a_repository() -> None:
+async def test_a_broad_allow_rule_without_a_door_does_not_trust_a_repository() -> None:
     table = Table(RuleSet([Rule(name="anything", effect="allow", agent="shell")]))
     command = await table.execute()
     await finds(table, command.target.session_id, files())
     assert (await asked(table)).command_id == command.id
 
 
-async def test_a_quorum_is_asked_at_each_start_and_no_single_yes_replaces_it() -> None:
+async def test_a_quorum_is_required_at_each_start() -> None:
     rule = Rule(name="two of us", effect="ask", door="workspace", required=2, groups=[QuorumGroup(role="owner")])
     table = Table(RuleSet([rule]))
     command = await table.execute()
@@ -234,7 +234,7 @@ async def test_a_quorum_is_asked_at_each_start_and_no_single_yes_replaces_it() -
     assert await table.ledger.rules("default", revoked=True) == []
 
 
-async def test_always_cannot_be_said_beside_it() -> None:
+async def test_a_vote_with_always_is_refused() -> None:
     table = Table()
     command = await table.execute()
     await finds(table, command.target.session_id, files())
@@ -243,7 +243,7 @@ async def test_always_cannot_be_said_beside_it() -> None:
                                 GrantBody(decision="grant", remember=Remembering(scope="rule")), remember)
 
 
-async def test_the_question_outlives_a_restart_of_the_gateway() -> None:
+async def test_the_question_survives_a_restart_of_the_gateway() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -255,7 +255,7 @@ async def test_the_question_outlives_a_restart_of_the_gateway() -> None:
     assert table.wire.last("control.session.open").payload.trusted_files == digest(files())
 
 
-async def test_what_cannot_be_read_fails_with_the_runners_sentence() -> None:
+async def test_unreadable_files_fail_the_command_with_the_runners_sentence() -> None:
     table = Table()
     command = await table.execute()
     await finds(table, command.target.session_id, b'{"agent_id": 1}')
@@ -266,7 +266,7 @@ async def test_what_cannot_be_read_fails_with_the_runners_sentence() -> None:
 
 # --- the same files in two sessions ---
 async def both_ask(table: Table) -> tuple[Any, Any]:
-    """Two commands in sessions of one directory, each of which has met the same files before anybody answered."""
+    """Two commands in sessions of one directory, each of which found the same files before a person answered."""
     first = await table.execute()
     await finds(table, first.target.session_id, files())
     second = await table.execute(target=Target(agent_id="shell", session_key="agent:shell:other"))
@@ -275,7 +275,7 @@ async def both_ask(table: Table) -> tuple[Any, Any]:
     return first, second
 
 
-async def test_one_yes_lets_every_session_go_on_that_waits_for_the_same_files() -> None:
+async def test_one_grant_releases_every_session_that_waits_for_the_same_files() -> None:
     table = Table()
     first, second = await both_ask(table)
     asked_first = (await table.ledger.approvals("default", "pending", None, 10))[0].approval
@@ -288,7 +288,7 @@ async def test_one_yes_lets_every_session_go_on_that_waits_for_the_same_files() 
     assert "workspace_allowed" in await table.actions()
 
 
-async def test_one_no_ends_one_command_and_the_other_question_stays() -> None:
+async def test_one_denial_ends_one_command_and_keeps_the_other_question() -> None:
     table = Table()
     await both_ask(table)
     [one, other] = [record.approval for record in await table.ledger.approvals("default", "pending", None, 10)]
@@ -334,7 +334,7 @@ async def failures(table: Table, session_id: str) -> list[str]:
     return [one["message"] for one in events if one.get("code") == "CompactionFailed"]
 
 
-async def test_a_compaction_asks_the_same_question_and_goes_on_after_a_yes() -> None:
+async def test_a_compaction_asks_the_same_question_and_continues_after_a_grant() -> None:
     table = Table()
     session_id = await rests(table)
     await compaction_finds(table, session_id, files())
@@ -356,7 +356,7 @@ async def test_a_compaction_asks_the_same_question_and_goes_on_after_a_yes() -> 
     assert (await now(table, later)).state == "dispatched"
 
 
-async def test_a_compaction_goes_on_by_itself_where_the_files_are_trusted() -> None:
+async def test_a_compaction_continues_by_itself_if_the_files_are_trusted() -> None:
     table = Table()
     session_id = await rests(table)
     await compaction_finds(table, session_id, files())
@@ -377,7 +377,7 @@ async def test_a_compaction_goes_on_by_itself_where_the_files_are_trusted() -> N
 
 
 @pytest.mark.parametrize("how", ["denied", "expired"])
-async def test_a_compaction_fails_with_a_sentence_after_a_no(how: str) -> None:
+async def test_a_compaction_fails_with_a_sentence_after_a_denial(how: str) -> None:
     table = Table()
     session_id = await rests(table)
     await compaction_finds(table, session_id, files())
@@ -392,7 +392,7 @@ async def test_a_compaction_fails_with_a_sentence_after_a_no(how: str) -> None:
     assert (await table.lane(session_id)).lane.state.compacting is None
 
 
-async def test_a_rule_that_denies_ends_a_compaction_with_its_reason() -> None:
+async def test_a_deny_rule_ends_a_compaction_with_its_reason() -> None:
     table = Table(RuleSet([Rule(name="no hooks", effect="deny", door="workspace", reason="ask Ann")]))
     session_id = await rests(table)
     await compaction_finds(table, session_id, files())
@@ -401,7 +401,7 @@ async def test_a_rule_that_denies_ends_a_compaction_with_its_reason() -> None:
     assert (await table.lane(session_id)).lane.state.compacting is None
 
 
-async def test_a_compaction_that_waits_outlives_a_restart_of_the_gateway() -> None:
+async def test_a_waiting_compaction_survives_a_restart_of_the_gateway() -> None:
     table = Table()
     session_id = await rests(table)
     await compaction_finds(table, session_id, files())

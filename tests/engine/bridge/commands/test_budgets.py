@@ -69,7 +69,7 @@ async def time_passes(table: Table, session_id: str, ms: int) -> None:
 
 
 @pytest.mark.req("P-7")
-async def test_a_turn_that_has_used_its_tokens_pauses_and_asks_and_a_yes_lets_it_go_on_further() -> None:
+async def test_a_turn_over_its_token_budget_pauses_and_a_grant_continues_it() -> None:
     table = table_with(TOKENS)
     command = await running(table)
     session_id = command.target.session_id
@@ -84,7 +84,7 @@ async def test_a_turn_that_has_used_its_tokens_pauses_and_asks_and_a_yes_lets_it
     assert approval.rule == "budget:turn"
     await table.report_state(session_id, "paused")
     assert (await table.ledger.session(session_id)).state == "waiting_approval"  # type: ignore[union-attr]
-    await uses(table, session_id, tokens=1_250)  # What was on its way asks no second time.
+    await uses(table, session_id, tokens=1_250)  # A usage frame that was in transit causes no second question.
     assert await pending(table) == 1
     await table.vote(approval.id, "grant")
     assert await table.state(command.id) == "resuming"
@@ -101,7 +101,7 @@ async def test_a_turn_that_has_used_its_tokens_pauses_and_asks_and_a_yes_lets_it
 
 @pytest.mark.req("P-7", "W-2")
 @pytest.mark.parametrize("how", ["denied", "expired"])
-async def test_without_a_yes_the_command_is_canceled_and_the_runner_is_told_which_code(how: str) -> None:
+async def test_without_a_grant_the_command_is_canceled_and_the_runner_gets_the_code(how: str) -> None:
     table = table_with(TOKENS, approval_ttl_ms=3_600_000)
     command = await running(table)
     session_id = command.target.session_id
@@ -125,7 +125,7 @@ async def test_without_a_yes_the_command_is_canceled_and_the_runner_is_told_whic
 
 
 @pytest.mark.req("P-7")
-async def test_a_pause_for_a_budget_is_not_resumed_past_the_question_and_is_not_the_pauses_clock() -> None:
+async def test_a_budget_pause_cannot_be_resumed_and_has_no_pause_timeout() -> None:
     table = table_with(TOKENS, pause_ttl_ms=1_000)
     command = await running(table)
     session_id = command.target.session_id
@@ -142,7 +142,7 @@ async def test_a_pause_for_a_budget_is_not_resumed_past_the_question_and_is_not_
 
 
 @pytest.mark.req("P-7", "C-6")
-async def test_of_an_agent_that_cannot_pause_the_next_yes_is_held() -> None:
+async def test_the_next_grant_is_held_if_the_agent_cannot_pause() -> None:
     table = table_with(TOKENS)
     command = await running(table, pause="none")
     session_id = command.target.session_id
@@ -156,7 +156,7 @@ async def test_of_an_agent_that_cannot_pause_the_next_yes_is_held() -> None:
     await table.vote(tool.id, "grant")
     assert "control.interaction.response" not in table.wire.types()
     assert table.wire.last("x-interlock.interaction.held").payload.approval_id == budget.id
-    await time_passes(table, session_id, 120_000)  # Its timeout of a minute stands, for a person is waited for.
+    await time_passes(table, session_id, 120_000)  # Its timeout of a minute is paused while it waits for a person.
     assert await table.state(command.id) == "running"
     table.begin()  # A gateway that starts again holds it still.
     await table.reattach(session_id, 100)
@@ -170,7 +170,7 @@ async def test_of_an_agent_that_cannot_pause_the_next_yes_is_held() -> None:
 
 
 @pytest.mark.req("P-7")
-async def test_money_that_went_between_turns_for_a_summary_is_the_day_s_as_well() -> None:
+async def test_the_cost_of_a_summary_between_turns_counts_for_the_day() -> None:
     table = table_with(DAILY)
     command = await running(table)
     session_id = command.target.session_id
@@ -184,16 +184,16 @@ async def test_money_that_went_between_turns_for_a_summary_is_the_day_s_as_well(
 
 
 @pytest.mark.req("P-7")
-async def test_a_day_that_has_used_its_money_holds_the_next_prompt_and_survives_a_restart() -> None:
+async def test_a_spent_daily_budget_holds_the_next_prompt_across_a_restart() -> None:
     table = table_with(DAILY)
     command = await running(table)
     session_id = command.target.session_id
     await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id="t1", stop_reason="end_turn"))
     await uses(table, session_id, usd=1.25)
     assert await table.state(command.id) == "succeeded"
-    told = table.wire.last("session.usage").payload
-    assert (told.cost_usage.limit, told.cost_usage.used, told.cost_usage.unit) == (1.0, 1.25, "USD")
-    assert told.time_to_reset == "2027-01-16T00:00:00.000Z"
+    usage = table.wire.last("session.usage").payload
+    assert (usage.cost_usage.limit, usage.cost_usage.used, usage.cost_usage.unit) == (1.0, 1.25, "USD")
+    assert usage.time_to_reset == "2027-01-16T00:00:00.000Z"
     table.begin()
     await table.engine.start()
     await table.reattach(session_id, 100)
@@ -212,7 +212,7 @@ async def test_a_day_that_has_used_its_money_holds_the_next_prompt_and_survives_
 
 
 @pytest.mark.req("P-7")
-async def test_a_prompt_that_a_no_meets_in_the_queue_ends_as_quota_exceeded() -> None:
+async def test_a_queued_prompt_ends_as_quota_exceeded_after_a_denial() -> None:
     table = table_with(DAILY)
     command = await running(table)
     session_id = command.target.session_id
@@ -228,7 +228,7 @@ async def test_a_prompt_that_a_no_meets_in_the_queue_ends_as_quota_exceeded() ->
 
 
 @pytest.mark.req("P-7")
-async def test_sessions_that_share_a_pot_stop_and_go_on_together() -> None:
+async def test_sessions_that_share_a_pot_stop_and_continue_together() -> None:
     table = table_with(DAILY)
     one, two = await running(table), await running(table)
     await uses(table, one.target.session_id, usd=0.6)
@@ -247,7 +247,7 @@ async def test_sessions_that_share_a_pot_stop_and_go_on_together() -> None:
 
 
 @pytest.mark.req("P-7")
-async def test_at_midnight_utc_and_not_before_the_day_is_another() -> None:
+async def test_a_daily_budget_starts_again_at_midnight_utc() -> None:
     table = table_with(DAILY)
     table.clock.at_ms = 20_000 * DAY_MS - 1  # The last millisecond of a day.
     command = await running(table)
@@ -269,7 +269,7 @@ async def test_at_midnight_utc_and_not_before_the_day_is_another() -> None:
 
 
 @pytest.mark.req("P-7")
-async def test_a_running_total_that_began_again_is_counted_whole_and_an_unknown_one_not_at_all() -> None:
+async def test_a_restarted_running_total_is_counted_whole_and_an_unknown_one_ignored() -> None:
     table = table_with(BudgetRule(name="each", usd_per_day="10", each="session"))
     command = await running(table)
     session_id = command.target.session_id
@@ -281,7 +281,7 @@ async def test_a_running_total_that_began_again_is_counted_whole_and_an_unknown_
 
 
 @pytest.mark.req("P-7")
-async def test_a_budget_covers_whom_it_names_and_a_changed_config_counts_at_once() -> None:
+async def test_a_budget_covers_its_principals_and_a_changed_config_applies_immediately() -> None:
     elsewhere = BudgetRule(name="other", agent="claude*", session="agent:claude:*", tokens_per_turn=1)
     table = table_with(elsewhere, TOKENS)
     command = await running(table)
@@ -294,7 +294,7 @@ async def test_a_budget_covers_whom_it_names_and_a_changed_config_counts_at_once
 
 
 @pytest.mark.req("P-7")
-async def test_a_turn_that_ends_by_itself_leaves_no_question_behind() -> None:
+async def test_a_turn_that_ends_by_itself_leaves_no_open_question() -> None:
     table = table_with(TOKENS)
     command = await running(table, pause="none")
     session_id = command.target.session_id
@@ -305,7 +305,7 @@ async def test_a_turn_that_ends_by_itself_leaves_no_question_behind() -> None:
 
 
 @pytest.mark.req("P-7")
-async def test_a_pause_that_the_runner_refuses_holds_the_next_yes_instead() -> None:
+async def test_a_refused_pause_holds_the_next_grant_instead() -> None:
     table = table_with(TOKENS)
     command = await running(table)
     session_id = command.target.session_id
@@ -322,7 +322,7 @@ async def test_a_pause_that_the_runner_refuses_holds_the_next_yes_instead() -> N
 
 
 @pytest.mark.req("P-7", "P-3")
-async def test_a_budget_is_raised_by_as_many_people_of_the_groups_that_it_names() -> None:
+async def test_a_budget_is_raised_by_its_quorum_of_its_groups() -> None:
     table = table_with(BudgetRule(name="turn", tokens_per_turn=1_000, required=2, groups=[QuorumGroup(role="admin")],
                                   ttl="15m"))
     command = await running(table)
@@ -340,7 +340,7 @@ async def test_a_budget_is_raised_by_as_many_people_of_the_groups_that_it_names(
 
 
 @pytest.mark.req("P-7", "P-6")
-async def test_a_budgets_question_has_the_time_that_its_budget_gives() -> None:
+async def test_a_budgets_question_has_the_timeout_of_its_budget() -> None:
     table = table_with(BudgetRule(name="turn", tokens_per_turn=1_000, ttl="15m"))
     command = await running(table)
     await uses(table, command.target.session_id, tokens=1_000)
@@ -351,7 +351,7 @@ async def test_a_budgets_question_has_the_time_that_its_budget_gives() -> None:
 
 
 @pytest.mark.req("P-7", "C-6")
-async def test_a_raised_budget_does_not_end_the_pause_that_a_person_asked_for() -> None:
+async def test_a_raised_budget_does_not_end_a_persons_pause() -> None:
     table = table_with(TOKENS)
     command = await running(table)
     session_id = command.target.session_id
@@ -364,7 +364,7 @@ async def test_a_raised_budget_does_not_end_the_pause_that_a_person_asked_for() 
     await table.asked(session_id)
     tool = next(record.approval for record in await table.ledger.approvals("default", "pending", None, 10)
                 if record.approval.door == "tool")
-    await table.vote(tool.id, "grant")  # It is kept back: the budget's question comes first.
+    await table.vote(tool.id, "grant")  # It is held: the budget's question takes precedence.
     await table.order("pause", command.id)
     await table.report_state(session_id, "paused")
     await table.vote(budget.id, "grant")

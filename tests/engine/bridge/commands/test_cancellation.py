@@ -45,7 +45,7 @@ async def ended(table: Table, command: Any) -> tuple[str, str | None]:
 
 
 async def restarted(table: Table, session_id: str) -> None:
-    """What a runner says of an open turn after its own restart (D-6)."""
+    """The runner's report of an open turn after its own restart (D-6)."""
     await table.send(session_id, "agent.error", p.AgentError(
         severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
     await table.ended(session_id, "error")
@@ -70,7 +70,7 @@ async def test_a_cancel_is_a_command_of_its_own_and_ends_with_its_target() -> No
 
 
 @pytest.mark.req("C-0", "C-8")
-async def test_a_turn_that_is_cancelled_without_being_asked_to_cancels_its_command() -> None:
+async def test_a_turn_that_cancels_itself_cancels_its_command() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -94,7 +94,7 @@ async def test_a_real_result_wins_the_race_against_a_cancel() -> None:
 
 
 @pytest.mark.req("C-8")
-async def test_a_cancel_of_a_prompt_that_is_then_refused_ends_as_canceled() -> None:
+async def test_a_cancel_of_a_refused_prompt_ends_as_canceled() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -107,7 +107,7 @@ async def test_a_cancel_of_a_prompt_that_is_then_refused_ends_as_canceled() -> N
 
 @pytest.mark.req("C-8")
 @pytest.mark.req("D-6")
-async def test_a_cancel_that_meets_a_runners_restart_has_what_it_wanted() -> None:
+async def test_a_cancel_during_a_runners_restart_succeeds() -> None:
     table = Table()
     command, session_id = await command_running(table)
     cancel = await table.cancel(command.id)
@@ -117,7 +117,7 @@ async def test_a_cancel_that_meets_a_runners_restart_has_what_it_wanted() -> Non
 
 
 @pytest.mark.req("C-3", "C-5")
-async def test_an_interrupt_under_a_drain_ends_nothing_until_it_may_run_itself() -> None:
+async def test_an_interrupt_under_a_drain_ends_nothing_until_it_can_run() -> None:
     table = Table()
     first, session_id = await running(table)
     body = DrainBody(scope="session", id=session_id)

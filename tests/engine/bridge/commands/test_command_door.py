@@ -35,7 +35,7 @@ async def refused(table: Table, command: Command) -> Command:
     return await now(table, command)
 
 
-async def test_the_first_command_of_an_agent_that_opens_without_asking_waits_for_a_yes() -> None:
+async def test_the_first_command_of_an_agent_without_requests_waits_for_approval() -> None:
     table = Table()
     command = await table.execute()
     held = await refused(table, command)
@@ -54,7 +54,7 @@ async def test_the_first_command_of_an_agent_that_opens_without_asking_waits_for
     assert "its command was approved" in ended.notices[-1].message, "somebody approved it, and only then it says so"
 
 
-async def test_a_no_means_that_nothing_ran() -> None:
+async def test_after_a_denial_nothing_runs() -> None:
     table = Table()
     held = await refused(table, await table.execute())
     await table.vote(held.approval_id, "deny")
@@ -63,7 +63,7 @@ async def test_a_no_means_that_nothing_ran() -> None:
     assert table.wire.types().count("control.prompt.request") == 1
 
 
-async def test_it_waits_over_a_restart_of_the_gateway() -> None:
+async def test_it_keeps_waiting_after_a_restart_of_the_gateway() -> None:
     table = Table()
     held = await refused(table, await table.execute())
     table.begin()
@@ -73,7 +73,7 @@ async def test_it_waits_over_a_restart_of_the_gateway() -> None:
     assert not table.wire.last("control.prompt.request").payload.only_if_asks
 
 
-async def test_a_row_that_was_edited_to_run_without_an_asking_agent_does_not_run() -> None:
+async def test_a_row_edited_to_drop_its_condition_does_not_run() -> None:
     table = Table()
     first = await table.execute()
     await table.opened(first.target.session_id)
@@ -88,7 +88,7 @@ async def test_a_row_that_was_edited_to_run_without_an_asking_agent_does_not_run
     assert (ended.state, "whether it needs an agent that asks" in ended.error.message) == ("canceled", True)
 
 
-async def test_a_rule_for_agents_that_never_ask_judges_it_again() -> None:
+async def test_a_rule_for_agents_without_requests_decides_it_again() -> None:
     deny = Rule(name="no such agents", effect="deny", door="command", type="execute", permission="never")
     table = Table(RuleSet([deny]))
     ended = await refused(table, await table.execute())
@@ -100,7 +100,7 @@ async def test_a_rule_for_agents_that_never_ask_judges_it_again() -> None:
     assert not table.wire.last("control.prompt.request").payload.only_if_asks, "a rule lets it run either way"
 
 
-async def test_what_waits_in_the_queue_is_held_with_it() -> None:
+async def test_queued_commands_are_held_with_it() -> None:
     table = Table()
     first = await table.execute()
     session_id = first.target.session_id
@@ -145,7 +145,7 @@ async def test_an_agent_that_stops_asking_in_a_turn_has_it_cancelled_and_its_nex
     assert (await table.execute("third", target=Target(session_id=session_id))).state == "pending_approval"
 
 
-async def test_one_that_asks_again_is_no_longer_held() -> None:
+async def test_an_agent_that_requests_permission_again_is_no_longer_held() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -161,7 +161,7 @@ async def test_one_that_asks_again_is_no_longer_held() -> None:
     assert (await table.actions()).count("asking_resumed") == 1
 
 
-async def test_one_that_used_a_tool_without_a_yes_stays_held_whatever_it_reports() -> None:
+async def test_an_agent_that_used_a_tool_without_a_grant_stays_held() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -174,7 +174,7 @@ async def test_one_that_used_a_tool_without_a_yes_stays_held_whatever_it_reports
     assert (await table.execute("held", target=Target(session_id=session_id))).state == "pending_approval"
 
 
-async def test_the_config_may_have_a_switch_only_reported() -> None:
+async def test_the_config_can_restrict_a_switch_to_a_report() -> None:
     table = Table()
     table.engine.configure(table.policy, Limits(on_unasked="tell"))
     command = await table.execute()
@@ -198,7 +198,7 @@ async def two_let_through(table: Table) -> tuple[Command, Command]:
 
 
 @pytest.mark.req("H-5", "U-1")
-async def test_a_command_that_a_new_policy_frees_from_its_condition_outlives_a_restart() -> None:
+async def test_a_command_freed_from_its_condition_by_policy_survives_a_restart() -> None:
     table = Table()
     first, queued = await two_let_through(table)
     session_id = first.target.session_id
@@ -217,7 +217,7 @@ async def test_a_command_that_a_new_policy_frees_from_its_condition_outlives_a_r
 
 
 @pytest.mark.req("H-5", "U-1")
-async def test_a_command_that_goes_back_into_the_queue_without_its_condition_outlives_a_restart() -> None:
+async def test_a_command_requeued_without_its_condition_survives_a_restart() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id

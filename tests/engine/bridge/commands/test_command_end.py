@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def held(table: Table) -> tuple[str, str, str]:
-    """A command whose tool call waits for a yes: the ids of command, session and approval."""
+    """A command whose tool call waits for approval: the ids of command, session and approval."""
     command = await table.execute()
     session_id = command.target.session_id
     await table.opened(session_id)
@@ -34,7 +34,7 @@ async def approval_state(table: Table, approval_id: str) -> str:
     return record.approval.state
 
 
-async def told(table: Table, command_id: str) -> list[tuple[str, Any]]:
+async def events_of(table: Table, command_id: str) -> list[tuple[str, Any]]:
     rows = await table.ledger.events("default", command_stream(command_id), 0, 100)
     events = [msgspec.json.decode(row.body) for row in rows]
     return [(event["event"], event.get("state") or event.get("approval_state")) for event in events]
@@ -46,28 +46,28 @@ async def due(table: Table, session_id: str, after_ms: int) -> None:
 
 
 @pytest.mark.req("C-0", "S-2")
-async def test_the_terminal_state_is_the_last_event_also_where_an_approval_ends_with_its_command() -> None:
+async def test_the_terminal_state_is_the_last_event_even_if_an_approval_ends_too() -> None:
     table = Table(RuleSet([Rule(name="ask", effect="ask", door="command")]))
     command = await table.execute()
     await table.cancel(command.id)
-    assert (await told(table, command.id))[-3:] == [("error", None), ("approval", "void"), ("state", "canceled")]
+    assert (await events_of(table, command.id))[-3:] == [("error", None), ("approval", "void"), ("state", "canceled")]
 
 
 @pytest.mark.req("P-6")
-async def test_a_cancel_by_force_takes_the_open_question_with_it() -> None:
+async def test_a_forced_cancel_ends_the_open_question() -> None:
     table = Table()
     command_id, session_id, approval_id = await held(table)
     await table.cancel(command_id)
     await due(table, session_id, CANCEL_FORCE_MS)
     assert (await table.state(command_id), await approval_state(table, approval_id)) == ("canceled", "void")
-    assert (await told(table, command_id))[-1] == ("state", "canceled")
+    assert (await events_of(table, command_id))[-1] == ("state", "canceled")
     with pytest.raises(Problem, match="already void"):
         await table.vote(approval_id, "grant")
     assert "control.interaction.response" not in table.wire.types()
 
 
 @pytest.mark.req("P-6", "C-7")
-async def test_a_runner_that_never_comes_back_leaves_no_question_behind() -> None:
+async def test_a_runner_that_never_reconnects_leaves_no_open_question() -> None:
     table = Table()
     table.limits = table.limits._replace(detach_ttl_ms=60_000, timeout_ms=10**9)
     table.begin()
@@ -78,17 +78,17 @@ async def test_a_runner_that_never_comes_back_leaves_no_question_behind() -> Non
 
 
 @pytest.mark.req("P-6", "C-0")
-async def test_a_yes_that_was_given_stays_until_its_runner_says_what_became_of_it_and_the_stream_is_over() -> None:
+async def test_a_grant_stays_until_its_runner_reports_the_outcome() -> None:
     table = Table()
     command_id, session_id, approval_id = await held(table)
     await table.vote(approval_id, "grant")
     await table.cancel(command_id)
     await due(table, session_id, CANCEL_FORCE_MS)
     assert (await table.state(command_id), await approval_state(table, approval_id)) == ("canceled", "granted")
-    before = await told(table, command_id)
+    before = await events_of(table, command_id)
     await table.resolved(session_id, "allowed")
     assert await approval_state(table, approval_id) == "consumed"
-    assert await told(table, command_id) == before
+    assert await events_of(table, command_id) == before
 
 
 @pytest.mark.req("C-8", "A-4")
@@ -97,7 +97,7 @@ async def test_a_yes_that_was_given_stays_until_its_runner_says_what_became_of_i
     ({"reason": ["not", "text"]}, "the agent or its runner", "canceled by the agent or its runner"),
     ({}, "the agent or its runner", "canceled by the agent or its runner"),
 ])
-async def test_a_command_whose_runner_ended_the_turn_by_itself_says_why(metadata: dict[str, Any], by: str, message: str
+async def test_a_command_whose_runner_ended_the_turn_has_the_reason(metadata: dict[str, Any], by: str, message: str
                                                                        ) -> None:
     table = Table()
     command_id, session_id, _ = await held(table)
@@ -109,7 +109,7 @@ async def test_a_command_whose_runner_ended_the_turn_by_itself_says_why(metadata
 
 
 @pytest.mark.req("C-8")
-async def test_a_person_who_canceled_first_is_named_whatever_the_runner_says() -> None:
+async def test_a_person_who_canceled_first_is_named_whatever_the_runner_reports() -> None:
     table = Table()
     command_id, session_id, _ = await held(table)
     await table.cancel(command_id)

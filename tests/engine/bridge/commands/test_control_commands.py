@@ -40,7 +40,7 @@ async def test_a_pause_or_resume_that_a_rule_holds_is_refused_and_does_nothing(
 
 @pytest.mark.req("C-0")
 @pytest.mark.parametrize("kind", ["pause", "resume", "cancel"])
-async def test_a_payload_on_what_is_no_execute_is_ignored(kind: str) -> None:
+async def test_a_payload_of_a_control_command_is_ignored(kind: str) -> None:
     table = Table()
     command = await running(table)
     if kind == "resume":
@@ -53,7 +53,7 @@ async def test_a_payload_on_what_is_no_execute_is_ignored(kind: str) -> None:
 
 
 @pytest.mark.parametrize("effect", ["ask", "deny"])
-async def test_whatever_rules_say_a_cancel_goes_through(effect: Any) -> None:
+async def test_a_cancel_is_allowed_despite_any_rule(effect: Any) -> None:
     table = Table()
     command = await running(table)
     table.engine.configure(RuleSet([Rule(name="nothing at all", door="command", effect=effect)]), table.limits)
@@ -61,7 +61,7 @@ async def test_whatever_rules_say_a_cancel_goes_through(effect: Any) -> None:
     assert (await table.state(command.id), table.wire.types()[-1]) == ("canceling", "control.turn.cancel")
 
 
-def test_a_rule_names_types_that_there_are_and_never_holds_a_cancel() -> None:
+def test_a_rule_must_name_existing_types_and_cannot_hold_a_cancel() -> None:
     with pytest.raises(ValueError, match="type: there is no exceute; the types are execute, "):
         Rule(name="typo", type="exceute", effect="deny")
     with pytest.raises(ValueError, match="type: a cancel is never held"):

@@ -33,11 +33,11 @@ async def denials(table: Table, command: Any) -> list[Denial]:
     return record.command.denials
 
 
-def told(denial: Denial) -> tuple[str, str, str | None, str | None]:
+def fields_of(denial: Denial) -> tuple[str, str, str | None, str | None]:
     return denial.title, denial.by, denial.rule, denial.reason
 
 
-async def test_a_persons_no_names_the_person_and_the_reason_and_survives_the_commands_end() -> None:
+async def test_a_persons_denial_has_person_and_reason_and_outlives_the_command() -> None:
     table, command = await at_work()
     session_id = command.target.session_id
     await table.asked(session_id, "rm -r build")
@@ -48,15 +48,15 @@ async def test_a_persons_no_names_the_person_and_the_reason_and_survives_the_com
     await table.ended(session_id)
     assert await table.state(command.id) == "succeeded"
     one, = await denials(table, command)
-    assert told(one) == ("$ rm -r build", "user:owner", "ask before a tool", "I need it")
+    assert fields_of(one) == ("$ rm -r build", "user:owner", "ask before a tool", "I need it")
     assert (one.approval_id, one.invocation_id, one.tool_name) == (approval_id, "i1", "shell")
 
 
-async def test_a_rules_no_names_the_rule_and_its_reason() -> None:
+async def test_a_rules_denial_names_the_rule_and_its_reason() -> None:
     table, command = await at_work(RuleSet([NO_RM]))
     await table.asked(command.target.session_id, "rm -r build")
     one, = await denials(table, command)
-    assert told(one) == ("$ rm -r build", "policy:no rm", "no rm", "It deletes.")
+    assert fields_of(one) == ("$ rm -r build", "policy:no rm", "no rm", "It deletes.")
     assert one.approval_id is None
     answer = table.wire.last("control.interaction.response").payload
     assert (answer.decision, answer.by, answer.message) == ("deny", "policy:no rm", "It deletes.")
@@ -68,10 +68,10 @@ async def test_an_approval_that_expires_is_a_denial_by_the_gateway() -> None:
     table.clock.advance(table.limits.approval_ttl_ms + 1)
     await (await table.lane(command.target.session_id)).call(ClockTicked())
     one, = await denials(table, command)
-    assert told(one) == ("$ ls", "gateway", "ask before a tool", NOT_ANSWERED)
+    assert fields_of(one) == ("$ ls", "gateway", "ask before a tool", NOT_ANSWERED)
 
 
-async def test_a_call_that_the_runner_denies_by_itself_is_named_with_its_warning() -> None:
+async def test_a_call_denied_by_the_runner_is_listed_with_its_warning() -> None:
     table, command = await at_work()
     session_id = command.target.session_id
     await table.send(session_id, "tool.invoke.request", p.ToolRequest(
@@ -81,7 +81,7 @@ async def test_a_call_that_the_runner_denies_by_itself_is_named_with_its_warning
     await table.result(session_id, status="denied")
     await table.ended(session_id)
     one, = await denials(table, command)
-    assert told(one) == ("edit notes.md", "runner", None, "The session may only read.")
+    assert fields_of(one) == ("edit notes.md", "runner", None, "The session may only read.")
 
 
 async def test_a_command_whose_calls_were_allowed_has_no_denials() -> None:

@@ -65,7 +65,7 @@ async def test_a_refusal_before_the_start_is_sent_again_or_fails(code: str, stat
 
 @pytest.mark.req("C-8", "A-4")
 @pytest.mark.parametrize("code", ["PROMPT_IN_PROGRESS", "SESSION_NOT_FOUND"])
-async def test_a_prompt_that_crosses_an_agents_close_for_idleness_opens_it_again(code: str) -> None:
+async def test_a_prompt_that_crosses_an_idle_close_opens_the_agent_again(code: str) -> None:
     table = Table()
     first = await table.execute("one")
     session_id = first.target.session_id
@@ -85,7 +85,7 @@ async def test_a_prompt_that_crosses_an_agents_close_for_idleness_opens_it_again
 
 
 @pytest.mark.req("C-8", "A-2")
-async def test_an_agent_that_cannot_start_fails_its_command_with_its_own_words() -> None:
+async def test_an_agent_that_cannot_start_fails_its_command_with_its_message() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -113,7 +113,7 @@ async def test_executes_of_one_session_wait_for_each_other_by_priority_then_age(
 
 @pytest.mark.req("D-7", "C-8")
 @pytest.mark.parametrize(("runner_has", "ends"), [(1, "canceled"), (2, "canceling")])
-async def test_a_cancel_takes_the_place_of_a_prompt_that_the_runner_does_not_have(runner_has: int, ends: str) -> None:
+async def test_a_cancel_replaces_a_prompt_that_the_runner_does_not_have(runner_has: int, ends: str) -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -130,7 +130,7 @@ async def test_a_cancel_takes_the_place_of_a_prompt_that_the_runner_does_not_hav
 
 
 @pytest.mark.req("C-8", "D-6")
-async def test_a_prompt_that_met_a_session_its_runner_had_closed_is_sent_again_behind_an_open() -> None:
+async def test_a_prompt_refused_by_a_closed_session_is_sent_again_after_an_open() -> None:
     table = Table()
     _, session_id = await running(table)
     await table.ended(session_id)
@@ -147,7 +147,7 @@ async def test_a_prompt_that_met_a_session_its_runner_had_closed_is_sent_again_b
 
 
 @pytest.mark.req("D-6")
-async def test_an_open_tells_how_far_the_gateway_is_so_that_a_lost_outbox_numbers_on() -> None:
+async def test_an_open_has_the_last_number_so_that_a_lost_outbox_continues_it() -> None:
     table = Table()
     _, session_id = await running(table)
     await table.ended(session_id)
@@ -157,7 +157,7 @@ async def test_an_open_tells_how_far_the_gateway_is_so_that_a_lost_outbox_number
 
 
 @pytest.mark.req("C-8")
-async def test_a_prompt_that_met_another_turn_is_sent_again_at_that_turns_end() -> None:
+async def test_a_prompt_refused_during_another_turn_is_sent_again_at_its_end() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -191,7 +191,7 @@ async def test_the_next_execute_answers_an_agent_that_awaits_input() -> None:
 
 
 @pytest.mark.req("C-8")
-async def test_a_prompt_that_is_refused_again_and_again_is_given_up() -> None:
+async def test_a_repeatedly_refused_prompt_fails() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id

@@ -32,7 +32,7 @@ async def paused(table: Table, **fields: Any) -> Any:
 
 
 @pytest.mark.req("C-0", "C-2", "C-6")
-async def test_a_pause_and_a_resume_are_commands_that_end_when_the_agent_has_obeyed() -> None:
+async def test_pause_and_resume_commands_end_when_the_agent_has_obeyed() -> None:
     table = Table()
     command = await running(table)
     session_id = command.target.session_id
@@ -55,7 +55,7 @@ async def test_a_pause_and_a_resume_are_commands_that_end_when_the_agent_has_obe
 
 
 @pytest.mark.req("C-1", "C-6")
-async def test_the_timeout_stands_while_paused_and_goes_on_with_the_rest() -> None:
+async def test_the_timeout_stops_while_paused_and_continues_with_the_rest() -> None:
     table = Table(timeout_ms=60_000)
     command = await running(table)
     session_id = command.target.session_id
@@ -76,7 +76,7 @@ async def test_the_timeout_stands_while_paused_and_goes_on_with_the_rest() -> No
 
 
 @pytest.mark.req("C-1")
-async def test_the_runners_own_clock_counts_where_the_gateway_was_away() -> None:
+async def test_the_runners_own_clock_counts_while_the_gateway_is_down() -> None:
     table = Table()
     command = await running(table)
     await table.ended(command.target.session_id, "cancelled", timed_out=True)
@@ -84,7 +84,7 @@ async def test_the_runners_own_clock_counts_where_the_gateway_was_away() -> None
 
 
 @pytest.mark.req("C-1", "C-6")
-async def test_a_pause_has_a_clock_of_its_own() -> None:
+async def test_a_pause_has_a_timeout_of_its_own() -> None:
     table = Table()
     table.limits = Limits(pause_ttl_ms=5_000)
     table.begin()
@@ -104,7 +104,7 @@ async def test_a_pause_has_a_clock_of_its_own() -> None:
 
 
 @pytest.mark.req("C-0", "C-6", "A-6")
-async def test_an_agent_that_cannot_pause_works_on_and_the_pause_fails_naming_the_feature() -> None:
+async def test_a_pause_fails_naming_the_feature_if_the_agent_cannot_pause() -> None:
     table = Table()
     command = await running(table)
     pause = await table.order("pause", command.id)
@@ -123,7 +123,7 @@ async def test_an_agent_that_cannot_pause_works_on_and_the_pause_fails_naming_th
 
 
 @pytest.mark.req("C-2", "C-6")
-async def test_what_cannot_be_paused_or_resumed_is_a_conflict_that_says_why() -> None:
+async def test_an_impossible_pause_or_resume_is_a_conflict_with_a_reason() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -142,7 +142,7 @@ async def test_what_cannot_be_paused_or_resumed_is_a_conflict_that_says_why() ->
 
 
 @pytest.mark.req("C-6")
-async def test_a_resume_before_the_boundary_takes_the_pause_back() -> None:
+async def test_a_resume_before_the_boundary_withdraws_the_pause() -> None:
     table = Table()
     command = await running(table)
     pause = await table.order("pause", command.id)
@@ -156,7 +156,7 @@ async def test_a_resume_before_the_boundary_takes_the_pause_back() -> None:
 
 
 @pytest.mark.req("C-6", "C-1")
-async def test_an_approval_keeps_its_clock_under_a_pause_and_its_answer_is_sent() -> None:
+async def test_an_approval_keeps_its_timeout_under_a_pause_and_its_answer_is_sent() -> None:
     table = Table()
     table.limits = Limits(approval_ttl_ms=9_000, timeout_ms=60_000)
     table.begin()
@@ -197,13 +197,13 @@ async def test_cancel_and_close_work_while_paused(how: str) -> None:
 
 
 @pytest.mark.req("C-6", "C-4", "C-7")
-async def test_a_pause_outlives_the_link_and_the_gateway() -> None:
+async def test_a_pause_survives_a_lost_link_and_a_restart_of_the_gateway() -> None:
     table = Table()
     table.limits = Limits(pause_ttl_ms=50_000)
     table.begin()
     command = await paused(table)
     session_id = command.target.session_id
-    table.begin()  # kill -9 of the gateway; the runner comes back.
+    table.begin()  # kill -9 of the gateway; the runner reconnects.
     await table.reattach(session_id, 10)
     assert await table.state(command.id) == "paused"
     table.engine.presence.get("local").link = None  # type: ignore[union-attr]
@@ -219,7 +219,7 @@ async def test_a_pause_outlives_the_link_and_the_gateway() -> None:
 
 
 @pytest.mark.req("C-6", "C-8")
-async def test_a_result_that_was_written_before_the_stop_wins() -> None:
+async def test_a_result_written_before_the_stop_wins() -> None:
     table = Table()
     command = await paused(table)
     resume = None

@@ -26,7 +26,7 @@ async def delta(table: Table, session_id: str, turn_id: str = "t1") -> None:
     await (await table.lane(session_id)).call(Within(lambda lane: take_transient(lane, frame, encode(frame))))
 
 
-async def told(table: Table, command_id: str) -> list[tuple[str, float | None]]:
+async def stages_of(table: Table, command_id: str) -> list[tuple[str, float | None]]:
     events = [json.loads(event.body)
               for event in await table.ledger.events("default", command_stream(command_id), 0, 100)]
     return [(event["stage"], event.get("percent")) for event in events if event["event"] == "progress"]
@@ -46,39 +46,39 @@ async def second_passes(table: Table, session_id: str) -> None:
 
 
 @pytest.mark.req("S-5")
-async def test_chat_begins_with_the_first_text_and_not_with_its_end() -> None:
+async def test_the_chat_stage_begins_with_the_first_text_and_not_with_its_end() -> None:
     table = Table()
     command_id, session_id = await begun(table)
     await delta(table, session_id, "of another turn")
-    assert await told(table, command_id) == []
+    assert await stages_of(table, command_id) == []
     await delta(table, session_id)
     await delta(table, session_id)
-    assert await told(table, command_id) == [("chat", None)]
+    assert await stages_of(table, command_id) == [("chat", None)]
 
 
 @pytest.mark.req("S-5")
-async def test_of_stages_that_follow_fast_one_a_second_is_told_and_the_last_by_the_clock() -> None:
+async def test_fast_stages_are_reported_once_a_second_and_the_last_by_a_timer() -> None:
     table = Table()
     command_id, session_id = await begun(table)
     for number, kind in enumerate(("execute", "read", "execute", "search")):
         await table.send(session_id, "tool.invoke.request", p.ToolRequest(
             invocation_id=f"i{number}", turn_id="t1", tool_name="x", input=msgspec.Raw(b"{}")), kind=kind)
         table.clock.advance(10)
-    assert await told(table, command_id) == [("tool", None)]
+    assert await stages_of(table, command_id) == [("tool", None)]
     shell = await table.lane(session_id)
     assert shell.lane.deadline_ms() == table.clock.now_ms() - 40 + 1_000
     await second_passes(table, session_id)
-    assert await told(table, command_id) == [("tool", None), ("retrieval", None)]
+    assert await stages_of(table, command_id) == [("tool", None), ("retrieval", None)]
     await second_passes(table, session_id)
-    assert len(await told(table, command_id)) == 2
+    assert len(await stages_of(table, command_id)) == 2
     await delta(table, session_id)
     await table.ended(session_id)
     await second_passes(table, session_id)
-    assert (await told(table, command_id))[2:] == [("chat", None)], "what was said before its end stays the last"
+    assert (await stages_of(table, command_id))[2:] == [("chat", None)], "what was said before its end stays the last"
 
 
 @pytest.mark.req("S-5")
-async def test_each_change_of_stage_is_told_once() -> None:
+async def test_each_change_of_stage_is_reported_once() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -94,11 +94,11 @@ async def test_each_change_of_stage_is_told_once() -> None:
         table.clock.advance(1_000)
     await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t1", block_id="b3", text="done"))
     await table.ended(session_id)
-    assert [stage for stage, _ in await told(table, command.id)] == ["chat", "tool", "retrieval", "chat"]
+    assert [stage for stage, _ in await stages_of(table, command.id)] == ["chat", "tool", "retrieval", "chat"]
 
 
 @pytest.mark.req("S-5")
-async def test_a_figure_of_the_agent_is_told_once_a_second_at_most_and_with_every_stage() -> None:
+async def test_an_agents_figure_is_reported_once_a_second_and_with_every_stage() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -127,5 +127,5 @@ async def test_a_figure_of_the_agent_is_told_once_a_second_at_most_and_with_ever
     await table.started(session_id, "t2")
     await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t2", block_id="b9", text="hi"))
 
-    assert await told(table, command.id) == [("chat", 10), ("chat", 30), ("chat", 40), ("tool", 50)]
-    assert await told(table, again.id) == [("chat", None)]  # Of the new turn nothing is known.
+    assert await stages_of(table, command.id) == [("chat", 10), ("chat", 30), ("chat", 40), ("tool", 50)]
+    assert await stages_of(table, again.id) == [("chat", None)]  # Of the new turn nothing is known.

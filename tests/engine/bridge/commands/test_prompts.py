@@ -27,7 +27,7 @@ async def execute(table: Table, payload: Any, **fields: Any) -> Any:
 
 
 async def given(table: Table, *messages: dict[str, Any]) -> list[dict[str, Any]]:
-    """The blocks that the agent is given for these messages, its files put in again."""
+    """The blocks that the agent receives for these messages, with their files put in again."""
     await execute(table, {"messages": list(messages)})
     transfers = [frame.payload for frame in table.wire.sent if frame.type == "agent.file.transfer"]
     blocks = content_of(table.wire.last("control.prompt.request").payload) or []
@@ -35,7 +35,7 @@ async def given(table: Table, *messages: dict[str, Any]) -> list[dict[str, Any]]
             if "transfer_id" in block else block for block in blocks]
 
 
-# --- what is taken ---
+# --- accepted payloads ---
 async def test_text_of_all_messages_is_one_prompt() -> None:
     table = Table()
     await execute(table, {"messages": [message(text("one"), text("two")), message(text("three"))]})
@@ -44,7 +44,7 @@ async def test_text_of_all_messages_is_one_prompt() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_bytes_reach_the_agent_whichever_form_they_came_in(kind: str) -> None:
+async def test_bytes_reach_the_agent_in_each_input_form(kind: str) -> None:
     for part, media_type in ((whole(kind), MEDIA_TYPES[kind]), (binary(kind), "application/octet-stream"),
                              (buffer(kind), "application/octet-stream")):
         words, block = await given(Table(), message(text("see"), part))
@@ -53,7 +53,7 @@ async def test_bytes_reach_the_agent_whichever_form_they_came_in(kind: str) -> N
         assert base64.b64decode(block["data"]) == BYTES
 
 
-async def test_bytes_up_to_both_limits_are_taken() -> None:
+async def test_bytes_up_to_both_limits_are_accepted() -> None:
     most = b"x" * MAX_INLINE_BINARY_BYTES
     parts = [binary("file", most)] * (MAX_COMMAND_BINARY_BYTES // len(most))
     assert (await execute(Table(), {"messages": [message(*parts)]})).state == "queued"
@@ -100,7 +100,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("fault", WRONG)
-async def test_a_payload_outside_its_form_is_refused_by_its_place_and_keeps_nothing(fault: str) -> None:
+async def test_a_malformed_payload_is_refused_with_its_place_and_stores_nothing(fault: str) -> None:
     payload, pointer = WRONG[fault]
     table = Table()
     with pytest.raises(Problem) as refused:
@@ -111,7 +111,7 @@ async def test_a_payload_outside_its_form_is_refused_by_its_place_and_keeps_noth
     assert table.wire.sent == []
 
 
-async def test_an_execute_without_a_payload_names_what_is_missing() -> None:
+async def test_an_execute_without_a_payload_names_the_missing_field() -> None:
     with pytest.raises(Problem, match="/payload: an execute needs a payload") as refused:
         await Table().engine.submit(OWNER, CommandBody(type="execute", target=Target(agent_id="shell")), remember)
     assert [place.pointer for place in refused.value.errors] == ["/payload"]
@@ -127,7 +127,7 @@ async def test_an_execute_without_a_payload_names_what_is_missing() -> None:
     ([Rule(name="mine", effect="ask", tool="shell")], "held"),
     ([Rule(name="another", effect="deny", tool="browser")], "held"),
 ])
-async def test_a_tool_that_its_command_names_is_judged_as_any_other(rules: list[Rule], answer: str) -> None:
+async def test_a_tool_named_by_its_command_is_decided_like_any_other(rules: list[Rule], answer: str) -> None:
     table = Table(RuleSet(rules))
     command = await execute(table, {"messages": [message(text("a"))], "tools": ["shell"]})
     session_id = command.target.session_id
@@ -141,7 +141,7 @@ async def test_a_tool_that_its_command_names_is_judged_as_any_other(rules: list[
 
 
 @pytest.mark.req("P-1", "H-9")
-async def test_a_tool_that_its_command_does_not_name_is_denied_whatever_the_rules_allow() -> None:
+async def test_a_tool_not_named_by_its_command_is_denied_despite_allow_rules() -> None:
     table = Table(RuleSet([Rule(name="anything", effect="allow", tool="shell")]))
     command = await execute(table, {"messages": [message(text("a"))], "tools": ["browser"]})
     session_id = command.target.session_id
@@ -153,7 +153,7 @@ async def test_a_tool_that_its_command_does_not_name_is_denied_whatever_the_rule
 
 
 @pytest.mark.req("C-1")
-async def test_a_command_that_names_no_time_has_the_configs_and_tells_its_runner() -> None:
+async def test_a_command_without_a_timeout_gets_the_configs_and_sends_it_to_the_runner() -> None:
     table = Table(timeout_ms=1_234)
     for asked_ms, timeout_ms in ((None, 1_234), (99, 99)):
         command = await execute(table, {"messages": [message(text("a"))]}, timeout_ms=asked_ms)
@@ -169,5 +169,5 @@ async def test_a_command_that_names_no_time_has_the_configs_and_tells_its_runner
       {"type": "message", "message": {"role": "user", "content": [{"type": "text", "text": " \n" + "x" * 90}]}}],
      "x" * 79 + "…"),
     ([{"type": "message", "message": {"role": "user", "content": None}}, {"type": "message"}], ""), ([], "")])
-async def test_a_transcript_is_named_by_what_a_person_wrote_first(entries: list[Any], title: str) -> None:
+async def test_a_transcript_is_named_after_a_persons_first_text(entries: list[Any], title: str) -> None:
     assert first_line_of_entries(msgspec.json.encode(entry) for entry in entries) == title

@@ -29,7 +29,7 @@ async def running(table: Table, **fields: Any) -> tuple[str, str]:
 
 
 @pytest.mark.req("P-1", "A-10", "C-0")
-async def test_a_command_for_an_agent_that_never_asks_waits_for_its_own_yes() -> None:
+async def test_a_command_for_an_agent_without_requests_waits_for_approval() -> None:
     table = Table(permission="never")
     command = await table.execute()
     assert command.state == "pending_approval"
@@ -43,7 +43,7 @@ async def test_a_command_for_an_agent_that_never_asks_waits_for_its_own_yes() ->
 
 
 @pytest.mark.req("P-1", "G-1")
-async def test_a_policy_that_is_taken_anew_decides_the_next_command() -> None:
+async def test_a_reloaded_policy_decides_the_next_command() -> None:
     table = Table()
     await table.execute()
     table.engine.configure(RuleSet([Rule(name="stop", door="command", effect="deny", reason="not today")]),
@@ -65,7 +65,7 @@ async def test_a_denied_command_is_rejected_and_never_sent() -> None:
 @pytest.mark.req("C-0", "P-1")
 @pytest.mark.parametrize(("rule", "wish", "required"),
                          [(2, 1, 2), (2, 3, 3), (2, 0, 2), (1, 2, 2), (0, 2, 2), (0, 0, 0)])
-async def test_an_approval_that_a_command_asks_for_only_tightens_what_policy_asks(
+async def test_an_approval_requested_by_a_command_can_only_tighten_policy(
     rule: int, wish: int, required: int
 ) -> None:
     effect: Any = "ask" if rule else "allow"
@@ -80,7 +80,7 @@ async def test_an_approval_that_a_command_asks_for_only_tightens_what_policy_ask
 
 
 @pytest.mark.req("C-0", "P-1")
-async def test_the_tools_that_a_command_names_are_judged_by_policy_as_ever() -> None:
+async def test_the_tools_named_by_a_command_are_still_decided_by_policy() -> None:
     table = Table(RuleSet([Rule(name="no rm", effect="deny", command="rm .*"),
                            Rule(name="ask for make", effect="ask", command="make")]))
     command = await table.engine.submit(OWNER, CommandBody(type="execute", target=Target(agent_id="shell"),
@@ -98,7 +98,7 @@ async def test_the_tools_that_a_command_names_are_judged_by_policy_as_ever() -> 
 
 
 @pytest.mark.req("C-0")
-async def test_a_turn_that_is_not_the_commands_does_not_share_its_tools() -> None:
+async def test_a_turn_of_another_command_does_not_share_its_tools() -> None:
     table = Table()
     command = await table.engine.submit(OWNER, CommandBody(type="execute", target=Target(agent_id="shell"),
                                                            payload=WITH_SHELL), remember)
@@ -113,7 +113,7 @@ async def test_a_turn_that_is_not_the_commands_does_not_share_its_tools() -> Non
 
 
 @pytest.mark.req("C-3")
-async def test_a_session_lets_so_many_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_waiting_commands_of_a_session_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MAX_QUEUED_COMMANDS", 2)
     table = Table()
     _, session_id = await running(table)
@@ -127,7 +127,7 @@ async def test_a_session_lets_so_many_wait_and_no_more(monkeypatch: pytest.Monke
 
 
 @pytest.mark.req("U-3")
-async def test_no_command_is_taken_while_the_log_cannot_be_signed_and_turns_go_on() -> None:
+async def test_no_command_is_accepted_while_the_log_is_unsigned_and_turns_continue() -> None:
     table = Table()
     first = await table.execute("first")
     session_id = first.target.session_id
@@ -148,7 +148,7 @@ async def test_no_command_is_taken_while_the_log_cannot_be_signed_and_turns_go_o
 
 
 @pytest.mark.req("U-3")
-async def test_one_tenants_log_that_cannot_be_signed_does_not_stop_another() -> None:
+async def test_an_unsigned_log_of_one_tenant_does_not_stop_another() -> None:
     table = Table()
     table.engine.signing.failed("other", "It was rewritten.")
     command = await table.execute()

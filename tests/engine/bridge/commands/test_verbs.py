@@ -11,7 +11,7 @@ import pytest
 
 from engine.bridge.approvals.test_asking_agents import rested
 from engine.conversation import OWNER, Table, remember
-from engine.test_chats import ANN, Room
+from engine.test_chats import ANN, ChatTable
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.drains import DrainBody
@@ -54,7 +54,7 @@ async def at_a_table(*types: str, **more: Any) -> tuple[Table, str]:
 
 
 @pytest.mark.req("P-2", "P-3")
-async def test_what_is_held_stands_in_the_inbox_and_a_grant_lets_it_through_once() -> None:
+async def test_a_held_verb_is_in_the_inbox_and_a_grant_allows_it_once() -> None:
     table, session_id = await at_a_table("close")
     approval_id = await held(closing(table, session_id))
     [shown] = await inbox(table)
@@ -75,7 +75,7 @@ async def test_what_is_held_stands_in_the_inbox_and_a_grant_lets_it_through_once
     assert (await table.actions()).count("approve") == 1
 
 
-async def test_a_grant_is_for_the_same_words_of_the_same_person() -> None:
+async def test_a_grant_covers_the_same_request_of_the_same_person() -> None:
     table, session_id = await at_a_table("close", self_approval=True)
     approval_id = await held(closing(table, session_id))
     await table.vote(approval_id, "grant")
@@ -92,13 +92,13 @@ async def test_a_denial_is_audited_and_changes_nothing() -> None:
         await closing(table, session_id)
     assert refused.value.code == "Forbidden"
     records = [msgspec.json.decode(one.body) for one in await table.ledger.audit("default", 0, 1_000)]
-    [told] = [one for one in records if one["action"] == "reject"]
-    assert (told["meta"]["verb"], told["meta"]["rule"], told["session_id"]) == ("close", "nobody", session_id)
+    [reject] = [one for one in records if one["action"] == "reject"]
+    assert (reject["meta"]["verb"], reject["meta"]["rule"], reject["session_id"]) == ("close", "nobody", session_id)
     assert await inbox(table) == []
 
 
 @pytest.mark.req("P-6")
-async def test_a_grant_that_nobody_uses_is_over_in_its_time() -> None:
+async def test_an_unused_grant_expires() -> None:
     table, session_id = await at_a_table("close", self_approval=True, ttl="1h")
     approval_id = await held(closing(table, session_id))
     await table.vote(approval_id, "grant")
@@ -123,7 +123,7 @@ async def test_a_grant_survives_a_restart_of_the_gateway() -> None:
 
 
 @pytest.mark.req("C-5")
-async def test_a_drain_waits_in_the_same_inbox_although_it_has_no_session() -> None:
+async def test_a_held_drain_is_in_the_same_inbox_although_it_has_no_session() -> None:
     table = Table(holding("drain", "undrain", agent="goose"))
     await table.ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0))]))
     body = DrainBody(scope="agent", id="goose", reason="update")
@@ -155,26 +155,26 @@ async def test_a_drain_waits_in_the_same_inbox_although_it_has_no_session() -> N
 @pytest.mark.req("I-1")
 @pytest.mark.parametrize("by_chat", [True, False])
 async def test_a_reset_is_held_at_every_door(by_chat: bool) -> None:
-    room = Room()
-    first = await room.hear("hello")
-    room.engine.policy = holding("reset", self_approval=True)
+    table = ChatTable()
+    first = await table.receive("hello")
+    table.engine.policy = holding("reset", self_approval=True)
 
     def again() -> Awaitable[Any]:
         if by_chat:
-            return room.hear("/new", ANN)
-        return room.engine.chats.reset(OWNER, first.session_id, room.remember)
+            return table.receive("/new", ANN)
+        return table.engine.chats.reset(OWNER, first.session_id, table.remember)
 
     approval_id = await held(again())
-    current = await room.ledger.session_by_key("default", first.session_key)
+    current = await table.ledger.session_by_key("default", first.session_key)
     assert current is not None
     assert current.session_id == first.session_id
-    await room.vote(approval_id, "grant")
+    await table.vote(approval_id, "grant")
     began = await again()
     assert began.session_id != first.session_id
 
 
 @pytest.mark.req("C-2")
-async def test_a_pause_that_is_granted_pauses() -> None:
+async def test_a_granted_pause_pauses_the_turn() -> None:
     table = Table()
     command = await table.execute()
     await table.opened(command.target.session_id)
@@ -196,7 +196,7 @@ VERBS: list[tuple[str, Callable[[Table, str], Awaitable[Any]]]] = [
 
 
 @pytest.mark.parametrize(("name", "verb"), VERBS, ids=[name for name, _ in VERBS])
-async def test_a_rule_without_a_type_keeps_what_starts_and_lets_what_ends_go(
+async def test_a_rule_without_a_type_holds_starting_verbs_and_allows_ending_ones(
     name: str, verb: Callable[[Table, str], Awaitable[Any]]
 ) -> None:
     table = Table()
@@ -210,7 +210,7 @@ async def test_a_rule_without_a_type_keeps_what_starts_and_lets_what_ends_go(
         await verb(table, session_id)
 
 
-async def test_a_no_is_no_and_the_next_asking_asks_anew() -> None:
+async def test_a_denial_is_final_and_the_next_request_asks_again() -> None:
     table, session_id = await at_a_table("close")
     approval_id = await held(closing(table, session_id))
     await table.vote(approval_id, "deny", BOB)
@@ -218,7 +218,7 @@ async def test_a_no_is_no_and_the_next_asking_asks_anew() -> None:
     assert "control.session.close" not in table.wire.types()
 
 
-async def test_so_many_verbs_may_wait_in_one_session() -> None:
+async def test_the_waiting_verbs_of_a_session_are_bounded() -> None:
     table, session_id = await at_a_table("close")
     for n in range(100):
         await held(closing(table, session_id, reason=str(n)))
@@ -228,7 +228,7 @@ async def test_so_many_verbs_may_wait_in_one_session() -> None:
 
 
 @pytest.mark.req("P-6", "C-4")
-async def test_a_verb_that_is_refused_on_the_very_instant_at_which_a_yes_lapses_harms_nothing() -> None:
+async def test_a_verb_refused_at_the_instant_a_grant_expires_changes_nothing() -> None:
     table = Table(RuleSet([Rule(name="ask first", effect="ask", type=["pause", "resume"], ttl="1m")]))
     command = await table.execute()
     session_id = command.target.session_id

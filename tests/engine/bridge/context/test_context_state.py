@@ -20,7 +20,9 @@ from interlock.session.transcript.tree import Tree
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Z-4", "T-6")]
 
 
-async def told(table: Table, session_id: str, trigger: Any, summary: str = "what I did", **metadata: Any) -> None:
+async def report_compaction(
+    table: Table, session_id: str, trigger: Any, summary: str = "what I did", **metadata: Any
+) -> None:
     await table.send(session_id, "session.compacted", p.Compacted(
         summary=summary, previous_token_count=9_000, current_token_count=800,
         preserved_elements={"files_modified": ["a.py"]}, trigger=trigger), **metadata)
@@ -42,7 +44,7 @@ async def turn(table: Table, text: str, session_id: str | None = None, compacts:
         "adapter_type": "process", "permission": "asks", "context_compaction": True}))
     await table.started(own)
     if compacts is not None:
-        await told(table, own, "auto", compacts)
+        await report_compaction(table, own, "auto", compacts)
     await table.send(own, "agent.text.done", p.TextDone(turn_id="t1", block_id=f"b{text}", text=f"re: {text}"))
     await table.ended(own)
     return own
@@ -53,7 +55,7 @@ def context_of(tree: Tree) -> list[str]:
                                        else message["content"][0]["text"]) for message in context(tree).messages]
 
 
-async def test_in_a_turn_all_of_the_turn_is_kept() -> None:
+async def test_a_compaction_in_a_turn_keeps_the_whole_turn() -> None:
     table = Table(transcripts=MemoryTranscripts())
     session_id = await turn(table, "one")
     await turn(table, "two", session_id, compacts="one, in short")
@@ -65,10 +67,10 @@ async def test_in_a_turn_all_of_the_turn_is_kept() -> None:
     assert "control.session.compact" not in table.wire.types(), "our planner never runs"
 
 
-async def test_between_turns_it_keeps_from_the_next_ones_first_entry() -> None:
+async def test_a_compaction_between_turns_keeps_from_the_next_turns_first_entry() -> None:
     table = Table(transcripts=MemoryTranscripts())
     session_id = await turn(table, "one")
-    await told(table, session_id, "manual")
+    await report_compaction(table, session_id, "manual")
     await turn(table, "two", session_id)
     tree = await tree_of(table, session_id)
     assert context_of(tree) == ["what I did", "two", "re: two"]
@@ -77,10 +79,10 @@ async def test_between_turns_it_keeps_from_the_next_ones_first_entry() -> None:
     assert '"two"' in tree.lines[tree.at[compaction["firstKeptEntryId"]]].decode()
 
 
-async def test_the_first_entry_of_the_next_turn_is_known_over_a_restart() -> None:
+async def test_the_first_entry_of_the_next_turn_is_known_after_a_restart() -> None:
     table = Table(transcripts=MemoryTranscripts())
     session_id = await turn(table, "one")
-    await told(table, session_id, "manual")
+    await report_compaction(table, session_id, "manual")
     table.begin()
     await table.reattach(session_id, 99)
     await turn(table, "two", session_id)
@@ -89,13 +91,13 @@ async def test_the_first_entry_of_the_next_turn_is_known_over_a_restart() -> Non
     assert '"two"' in tree.lines[tree.at[compaction["firstKeptEntryId"]]].decode()
 
 
-async def test_one_that_was_asked_for_is_kept_counted_and_told() -> None:
+async def test_a_requested_compaction_is_stored_counted_and_reported() -> None:
     table = Table(transcripts=MemoryTranscripts())
     session_id = await turn(table, "one")
     asked = await table.engine.sessions.compact(OWNER, session_id, None, remember)
-    await told(table, session_id, "requested", in_reply_to="not this one")
+    await report_compaction(table, session_id, "requested", in_reply_to="not this one")
     assert (await table.lane(session_id)).lane.state.compacting == asked.message_id
-    await told(table, session_id, "requested", in_reply_to=asked.message_id)
+    await report_compaction(table, session_id, "requested", in_reply_to=asked.message_id)
     state = (await table.lane(session_id)).lane.state
     assert (state.compacting, state.entry.compaction_count, state.context_tokens) == (None, 1, 800)
     assert (await table.actions()).count("compact") == 2
@@ -104,7 +106,7 @@ async def test_one_that_was_asked_for_is_kept_counted_and_told() -> None:
     assert [finding for finding in found.findings if "kept" in finding.kind] == []
 
 
-async def test_one_that_is_never_answered_lets_the_session_go_on() -> None:
+async def test_an_unanswered_compaction_lets_the_session_continue() -> None:
     table = Table(transcripts=MemoryTranscripts())
     session_id = await turn(table, "one")
     await table.engine.sessions.compact(OWNER, session_id, None, remember)
@@ -115,9 +117,9 @@ async def test_one_that_is_never_answered_lets_the_session_go_on() -> None:
     assert await table.state(command.id) == "dispatched"
 
 
-async def test_one_without_a_summary_is_told_and_leaves_the_context_as_it_is() -> None:
+async def test_a_compaction_without_a_summary_is_reported_and_keeps_the_context() -> None:
     table = Table(transcripts=MemoryTranscripts())
     session_id = await turn(table, "one")
-    await told(table, session_id, "auto", summary=" ")
+    await report_compaction(table, session_id, "auto", summary=" ")
     assert context_of(await tree_of(table, session_id)) == ["one", "re: one"]
     assert (await table.lane(session_id)).lane.state.entry.compaction_count == 1

@@ -15,7 +15,7 @@ from interlock.session.transfers import bytes_of
 pytestmark = pytest.mark.req("B-1")
 
 
-def said(*names: str, text: str = "hi") -> list[ContextMessage]:
+def texts(*names: str, text: str = "hi") -> list[ContextMessage]:
     return [ContextMessage(name, msgspec.Raw(msgspec.json.encode({"text": text}))) for name in names]
 
 
@@ -24,31 +24,31 @@ def sent_to(state: ContextState, messages: list[ContextMessage]) -> tuple[str | 
     return context["base"], [entry["id"] for entry in context["entries"]]
 
 
-def test_an_agent_that_has_nothing_is_sent_all() -> None:
-    assert sent_to(ContextState(), said("a", "b", "c")) == (None, ["a", "b", "c"])
+def test_an_agent_without_context_receives_all_of_it() -> None:
+    assert sent_to(ContextState(), texts("a", "b", "c")) == (None, ["a", "b", "c"])
 
 
-def test_an_agent_is_sent_what_follows_the_last_entry_that_it_has() -> None:
-    assert sent_to(ContextState(sent="b"), said("a", "b", "c")) == ("b", ["c"])
-    assert sent_to(ContextState(sent="c"), said("a", "b", "c")) == ("c", [])
+def test_an_agent_receives_the_entries_after_its_last_one() -> None:
+    assert sent_to(ContextState(sent="b"), texts("a", "b", "c")) == ("b", ["c"])
+    assert sent_to(ContextState(sent="c"), texts("a", "b", "c")) == ("c", [])
 
 
-def test_an_entry_that_a_compaction_removed_is_no_base() -> None:
-    assert sent_to(ContextState(sent="gone"), said("a", "b")) == (None, ["a", "b"])
+def test_an_entry_removed_by_a_compaction_is_not_a_base() -> None:
+    assert sent_to(ContextState(sent="gone"), texts("a", "b")) == (None, ["a", "b"])
 
 
-def test_only_unusual_limits_of_tool_results_travel() -> None:
-    usual = travelling(ContextState(), said("a"), lambda: "tr_1").context
+def test_only_non_default_limits_of_tool_results_are_sent() -> None:
+    usual = travelling(ContextState(), texts("a"), lambda: "tr_1").context
     field = next(iter(PruningSettings.__struct_fields__))
     changed = msgspec.structs.replace(PruningSettings(), **{field: 12_345})
-    other = travelling(ContextState(), said("a"), lambda: "tr_1", changed).context
+    other = travelling(ContextState(), texts("a"), lambda: "tr_1", changed).context
 
     assert "pruning" not in usual
     assert other["pruning"][field] == 12_345
 
 
-def test_a_context_too_large_for_a_frame_travels_as_a_file() -> None:
-    large = said("a", "b", text="x" * MAX_PROMPT_BYTES)
+def test_a_context_too_large_for_a_frame_is_sent_as_a_file() -> None:
+    large = texts("a", "b", text="x" * MAX_PROMPT_BYTES)
 
     found = travelling(ContextState(), large, lambda: "tr_1")
 
@@ -58,8 +58,8 @@ def test_a_context_too_large_for_a_frame_travels_as_a_file() -> None:
     assert {transfer.purpose for transfer in found.transfers} == {"context"}
 
 
-def test_a_prompt_that_is_sent_again_is_not_in_the_context_before_it() -> None:
-    messages = said("a", "b", "c")
+def test_a_resent_prompt_is_not_in_the_context_before_it() -> None:
+    messages = texts("a", "b", "c")
 
     assert without_prompt(messages, "c") == messages[:2]
     assert without_prompt(messages, "b") == messages[:1]

@@ -34,7 +34,7 @@ def entries(lines: list[Any]) -> list[dict[str, Any]]:
     return [msgspec.json.decode(line.line) for line in lines]
 
 
-def test_each_entry_hangs_below_the_one_before_it_and_no_id_is_taken_twice() -> None:
+def test_each_entry_has_the_one_before_it_as_parent_and_a_unique_id() -> None:
     made = transcriber("00000000", {"00000000"})
     lines = made.lines([prompt(), prompt()], AT, entropy())
     first, second = entries(lines)
@@ -45,7 +45,7 @@ def test_each_entry_hangs_below_the_one_before_it_and_no_id_is_taken_twice() -> 
     assert {line.session_id for line in lines} == {"s1"}
 
 
-def test_the_reserved_id_is_the_next_prompts_and_no_others() -> None:
+def test_the_reserved_id_is_used_only_by_the_next_prompt() -> None:
     made, randomness = transcriber(), entropy()
     reserved = made.reserve(randomness)
     assert made.reserve(randomness) == made.reserved == reserved
@@ -55,12 +55,12 @@ def test_the_reserved_id_is_the_next_prompts_and_no_others() -> None:
     assert (line["id"], made.reserved) == (reserved, "")
 
 
-def test_a_reserved_id_that_was_used_meanwhile_is_none() -> None:
+def test_a_reserved_id_that_was_used_meanwhile_is_dropped() -> None:
     assert transcriber(None, {"a"}, reserved="a").reserved == ""
     assert transcriber(None, {"a"}, reserved="b").reserved == "b"
 
 
-def test_a_branch_goes_on_below_another_entry() -> None:
+def test_a_branch_continues_below_another_entry() -> None:
     made = transcriber("b", {"a", "b"})
     made.branch("a")
     line, = entries(made.lines([prompt()], AT, entropy()))
@@ -69,7 +69,7 @@ def test_a_branch_goes_on_below_another_entry() -> None:
     assert made.knows(line["id"])
 
 
-def test_a_file_that_was_written_again_keeps_the_leaf_if_it_still_has_it() -> None:
+def test_a_rewritten_file_keeps_the_leaf_if_it_still_has_it() -> None:
     kept, lost = transcriber("b", {"a", "b"}), transcriber("b", {"a", "b"})
     kept.rejoin("c", {"a", "b", "c"})
     lost.rejoin("c", {"a", "c"})
@@ -77,7 +77,7 @@ def test_a_file_that_was_written_again_keeps_the_leaf_if_it_still_has_it() -> No
     assert (kept.leaf, lost.leaf, lost.context_leaf) == ("b", "c", "c")
 
 
-def test_a_notice_leaves_the_context_where_it_is() -> None:
+def test_a_notice_does_not_move_the_context() -> None:
     made = transcriber("a", {"a"})
     before = made.context_leaf
     made.lines([notice_draft(Notice(code="Truncated", message="lost"))], AT, entropy())

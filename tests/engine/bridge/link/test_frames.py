@@ -42,7 +42,7 @@ async def ended(table: Table, command: Any) -> tuple[str, str | None]:
 
 
 async def restarted(table: Table, session_id: str) -> None:
-    """What a runner says of an open turn after its own restart (D-6)."""
+    """The runner's report of an open turn after its own restart (D-6)."""
     await table.send(session_id, "agent.error", p.AgentError(
         severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
     await table.ended(session_id, "error")
@@ -87,7 +87,7 @@ async def test_capabilities_that_cross_a_close_do_not_open_the_session_again() -
 
 @pytest.mark.req("E-1", "T-3")
 @pytest.mark.parametrize("exit_code", [True, 10**40, -(10**20), "1", [], 1.5])
-async def test_an_exit_code_of_the_wrong_kind_is_left_out(exit_code: Any) -> None:
+async def test_an_exit_code_of_the_wrong_type_is_omitted(exit_code: Any) -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.ended(session_id, exit_code=exit_code)
@@ -98,7 +98,7 @@ async def test_an_exit_code_of_the_wrong_kind_is_left_out(exit_code: Any) -> Non
 
 
 @pytest.mark.req("E-1", "T-4")
-async def test_a_refusal_of_a_frame_with_endless_names_fits_a_frame() -> None:
+async def test_a_refusal_of_a_frame_with_very_long_names_fits_a_frame() -> None:
     table = Table()
     _, session_id = await running(table)
     await table.send(session_id, "tool.invoke.result", p.ToolResult(
@@ -110,7 +110,7 @@ async def test_a_refusal_of_a_frame_with_endless_names_fits_a_frame() -> None:
 
 @pytest.mark.req("C-8")
 @pytest.mark.req("T-1")
-async def test_a_turn_that_names_no_prompt_is_that_of_the_prompt_which_was_sent() -> None:
+async def test_a_turn_without_a_prompt_id_belongs_to_the_sent_prompt() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -141,7 +141,7 @@ async def test_a_refusal_of_the_only_prompt_needs_no_in_reply_to() -> None:
 @pytest.mark.req("C-8")
 @pytest.mark.req("T-1")
 @pytest.mark.parametrize("named", [True, False])
-async def test_a_command_fails_if_the_turn_that_named_no_prompt_was_the_agents_own(named: bool) -> None:
+async def test_a_command_fails_if_the_turn_without_a_prompt_id_was_the_agents_own(named: bool) -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -165,7 +165,7 @@ async def test_a_command_fails_if_the_turn_that_named_no_prompt_was_the_agents_o
     ("cancelled", {"timed_out": True}, "timed_out", "Timeout", []),
     ("error", {}, "failed", "MODEL_OVERLOADED", []),
 ])
-async def test_a_turns_end_is_its_commands_end(
+async def test_the_end_of_a_turn_ends_its_command(
     stop_reason: str, meta: dict[str, Any], state: str, code: str | None, notices: list[str]
 ) -> None:
     table = Table()
@@ -187,7 +187,7 @@ async def test_a_turns_end_is_its_commands_end(
 
 
 @pytest.mark.req("C-8")
-async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
+async def test_a_query_runs_until_its_last_turn_with_one_timeout() -> None:
     table = Table(timeout_ms=10_000)
     command, session_id = await command_running(table)
     prompt_id = table.wire.last("control.prompt.request").payload.prompt_id
@@ -209,7 +209,7 @@ async def test_a_query_runs_until_its_last_turn_and_its_clock_is_one() -> None:
 
 @pytest.mark.req("C-8")
 @pytest.mark.parametrize("code", ["PROCESS_EXIT", None])
-async def test_a_session_that_is_closed_in_the_middle_fails_its_command_as_its_agent_said(code: str | None) -> None:
+async def test_a_session_closed_in_mid_turn_fails_its_command_with_the_agents_code(code: str | None) -> None:
     table = Table()
     command, session_id = await command_running(table)
     if code is not None:
@@ -223,7 +223,7 @@ async def test_a_session_that_is_closed_in_the_middle_fails_its_command_as_its_a
 @pytest.mark.req("C-8")
 @pytest.mark.req("D-6", "C-7", "C-6")
 @pytest.mark.parametrize("moment", ["running", "pausing", "paused", "resuming"])
-async def test_a_runners_own_restart_fails_what_ran_and_what_stood(moment: str) -> None:
+async def test_a_runners_own_restart_fails_running_and_paused_turns(moment: str) -> None:
     table = Table()
     command, session_id = await command_running(table)
     orders = []
@@ -239,7 +239,7 @@ async def test_a_runners_own_restart_fails_what_ran_and_what_stood(moment: str) 
     open_orders = {"pausing": 1, "resuming": 1}.get(moment, 0)
     states = [await table.state(order.id) for order in orders]
     assert states == ["succeeded"] * (len(orders) - open_orders) + ["failed"] * open_orders
-    # Nothing of it is left: no clock rings, and the session takes the next command.
+    # Nothing of it is left: no timer fires, and the session accepts the next command.
     table.clock.advance(table.limits.pause_ttl_ms + table.limits.timeout_ms)
     await (await table.lane(session_id)).call(ClockTicked())
     following = await table.execute("again", target=Target(session_id=session_id))
@@ -248,7 +248,7 @@ async def test_a_runners_own_restart_fails_what_ran_and_what_stood(moment: str) 
 
 
 @pytest.mark.req("C-8")
-async def test_max_tokens_is_a_success_that_says_it_was_cut() -> None:
+async def test_max_tokens_is_a_success_marked_as_truncated() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.ended(session_id, "max_tokens")
@@ -257,7 +257,7 @@ async def test_max_tokens_is_a_success_that_says_it_was_cut() -> None:
 
 
 @pytest.mark.req("C-8")
-async def test_awaiting_input_is_a_success_that_says_so_and_the_next_execute_is_the_answer() -> None:
+async def test_awaiting_input_is_a_marked_success_and_the_next_execute_answers_it() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.ended(session_id, "awaiting_input")
@@ -272,7 +272,7 @@ async def test_awaiting_input_is_a_success_that_says_so_and_the_next_execute_is_
 
 
 @pytest.mark.req("C-8")
-async def test_an_agent_that_left_without_an_answer_has_failed_although_its_turn_ended_well() -> None:
+async def test_an_agent_that_exits_without_an_answer_fails_despite_a_normal_turn_end() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.ended(session_id, "end_turn", unanswered=True)

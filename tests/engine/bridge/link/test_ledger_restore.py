@@ -72,7 +72,7 @@ async def in_postgres(dumped: Path, settings: PostgresSettings, empty: str) -> S
 
 
 @pytest.mark.req("C-5", "C-7", "D-5")
-async def test_a_dump_from_before_a_session_ended_and_was_forgotten_runs_nothing_of_it_again(store: Store) -> None:
+async def test_a_session_forgotten_after_the_dump_does_not_run_again(store: Store) -> None:
     server = Server(policy=RuleSet([Rule(name="ask", effect="ask")]))
     server.ledger = store.ledger
     server.begin()

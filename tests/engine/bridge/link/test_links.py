@@ -43,7 +43,7 @@ async def ended(table: Table, command: Any) -> tuple[str, str | None]:
 
 
 async def restarted(table: Table, session_id: str) -> None:
-    """What a runner says of an open turn after its own restart (D-6)."""
+    """The runner's report of an open turn after its own restart (D-6)."""
     await table.send(session_id, "agent.error", p.AgentError(
         severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
     await table.ended(session_id, "error")
@@ -60,7 +60,7 @@ async def test_control_frames_that_the_runner_does_not_have_are_sent_again_in_or
 
 
 @pytest.mark.req("C-7")
-async def test_losing_the_link_is_told_and_is_not_losing_the_agent() -> None:
+async def test_a_lost_link_is_reported_and_does_not_end_the_agent() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -101,7 +101,7 @@ async def _notices(table: Table, command_id: str) -> list[tuple[str, str | None]
 
 
 @pytest.mark.req("C-7")
-async def test_a_link_that_its_runner_reopens_in_time_is_no_loss() -> None:
+async def test_a_link_reopened_in_time_is_not_a_loss() -> None:
     table = Table()
     command_id, session_id = await running(table)
     shell = await table.lane(session_id)
@@ -116,7 +116,7 @@ async def test_a_link_that_its_runner_reopens_in_time_is_no_loss() -> None:
 
 
 @pytest.mark.req("C-7")
-async def test_a_link_that_its_runner_does_not_reopen_in_time_is_a_loss_since_it_was_closed() -> None:
+async def test_a_link_not_reopened_in_time_is_a_loss_since_its_close() -> None:
     table = Table()
     command_id, session_id = await running(table)
     shell, closed_at = await table.lane(session_id), iso(table.clock.now_ms())
@@ -131,7 +131,7 @@ async def test_a_link_that_its_runner_does_not_reopen_in_time_is_a_loss_since_it
 
 
 @pytest.mark.req("C-7")
-async def test_no_loss_is_noticed_of_a_link_without_a_command_that_waits_for_it() -> None:
+async def test_no_loss_is_reported_without_a_command_that_waits_for_the_link() -> None:
     table = Table()
     command_id, session_id = await running(table)
     shell = await table.lane(session_id)
@@ -143,7 +143,7 @@ async def test_no_loss_is_noticed_of_a_link_without_a_command_that_waits_for_it(
 
 
 @pytest.mark.req("C-7")
-async def test_a_link_that_was_reopened_and_is_then_lost_is_one_loss() -> None:
+async def test_a_reopened_and_then_lost_link_is_one_loss() -> None:
     table = Table()
     command_id, session_id = await running(table)
     shell = await table.lane(session_id)
@@ -156,7 +156,7 @@ async def test_a_link_that_was_reopened_and_is_then_lost_is_one_loss() -> None:
 
 
 @pytest.mark.req("C-4", "C-7")
-async def test_a_lane_that_is_read_where_its_runner_is_attached_has_no_loss_to_notice() -> None:
+async def test_a_lane_read_while_its_runner_is_attached_reports_no_loss() -> None:
     """The gateway before died while the link was reopened, and the runner's new hello reached this one first."""
     table = Table()
     command_id, session_id = await running(table)
@@ -169,7 +169,7 @@ async def test_a_lane_that_is_read_where_its_runner_is_attached_has_no_loss_to_n
 
 
 @pytest.mark.req("C-7", "C-8")
-async def test_a_runner_that_comes_back_without_the_session_has_lost_its_agent() -> None:
+async def test_a_runner_that_reconnects_without_the_session_has_lost_its_agent() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.asked(session_id)
@@ -184,7 +184,7 @@ async def test_a_runner_that_comes_back_without_the_session_has_lost_its_agent()
 
 
 @pytest.mark.req("C-4", "C-7")
-async def test_a_command_whose_runner_never_comes_back_after_a_restart_of_the_gateway_ends() -> None:
+async def test_a_command_ends_if_its_runner_never_reconnects_after_a_restart() -> None:
     table = Table()
     command = await table.execute()
     table.begin()
@@ -198,7 +198,7 @@ async def test_a_command_whose_runner_never_comes_back_after_a_restart_of_the_ga
 
 
 @pytest.mark.req("C-7", "D-7")
-async def test_a_prompt_that_was_given_up_is_not_run_when_its_runner_comes_back() -> None:
+async def test_an_abandoned_prompt_does_not_run_when_its_runner_reconnects() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -214,7 +214,7 @@ async def test_a_prompt_that_was_given_up_is_not_run_when_its_runner_comes_back(
 
 
 @pytest.mark.req("C-7", "P-6")
-async def test_an_agent_that_is_no_longer_vouched_for_takes_its_questions_with_it() -> None:
+async def test_an_agent_missing_from_heartbeats_ends_its_questions() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.asked(session_id)
@@ -226,7 +226,7 @@ async def test_an_agent_that_is_no_longer_vouched_for_takes_its_questions_with_i
 
 
 @pytest.mark.req("C-7")
-async def test_a_runner_that_was_away_while_nothing_ran_is_no_news() -> None:
+async def test_a_runner_that_was_away_while_idle_is_not_reported() -> None:
     table = Table()
     _, session_id = await running(table)
     await table.ended(session_id)
@@ -239,7 +239,7 @@ async def test_a_runner_that_was_away_while_nothing_ran_is_no_news() -> None:
 
 @pytest.mark.req("C-8")
 @pytest.mark.req("C-7")
-async def test_a_dispatched_command_outlives_its_link_up_to_the_detach_ttl() -> None:
+async def test_a_dispatched_command_survives_its_lost_link_up_to_the_detach_ttl() -> None:
     table = Table()
     command = await table.execute()
     shell = await table.lane(command.target.session_id)

@@ -24,7 +24,7 @@ async def running(table: Table, **fields: Any) -> tuple[str, str]:
 
 
 @pytest.mark.req("D-4", "D-3")
-async def test_loss_is_told_once_for_each_frame_however_often_a_history_tells_it() -> None:
+async def test_each_lost_frame_is_reported_once_however_often_a_history_repeats_it() -> None:
     table = Table()
     _, session_id = await running(table)
     shell = await table.lane(session_id)

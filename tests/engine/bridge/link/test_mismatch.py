@@ -136,7 +136,7 @@ async def test_a_command_whose_row_was_changed_while_it_ran_is_canceled(what: st
 
 
 @pytest.mark.req("P-2", "U-2")
-async def test_a_command_that_lost_its_runner_and_got_it_back_is_what_was_recorded() -> None:
+async def test_a_command_whose_runner_reconnected_matches_its_record() -> None:
     table = Table(RuleSet((Rule(name="r", door="command", effect="allow"),)))
     running = await table.execute()
     session_id = running.target.session_id
@@ -151,7 +151,7 @@ async def test_a_command_that_lost_its_runner_and_got_it_back_is_what_was_record
 
 
 @pytest.mark.req("P-2", "U-2")
-async def test_a_command_that_waits_behind_another_is_compared_with_its_record_as_well() -> None:
+async def test_a_command_that_waits_behind_another_is_compared_with_its_record() -> None:
     table = Table(RuleSet((Rule(name="r", door="command", effect="allow"),)))
     first = await table.execute("first")
     session_id = first.target.session_id
@@ -184,7 +184,7 @@ async def test_a_held_tool_call_whose_row_was_changed_is_denied(what: str) -> No
 
 
 @pytest.mark.req("P-2", "U-2")
-async def test_rows_that_nobody_changed_go_on_over_a_restart() -> None:
+async def test_unchanged_rows_continue_after_a_restart() -> None:
     table = Table(HELD)
     held = await table.execute()
     await table.vote(held.approval_id, "grant", ANN)
@@ -222,7 +222,7 @@ async def test_a_payload_that_is_changed_while_the_gateway_runs_is_refused_at_th
 
 @pytest.mark.req("U-1", "I-1")
 @pytest.mark.parametrize("edited", [False, True])
-async def test_a_command_whose_agent_is_to_end_with_it_outlives_a_restart(edited: bool) -> None:
+async def test_a_command_that_closes_its_agent_survives_a_restart(edited: bool) -> None:
     table = Table(RuleSet((Rule(name="r", door="command", effect="allow"),)))
     running = await table.execute()
     session_id = running.target.session_id

@@ -38,12 +38,12 @@ async def changed(table: Table, session_id: str, gateway_id: str) -> None:
 
 
 async def refused(table: Table, session_id: str, controller: str = OTHER) -> None:
-    told = p.RefusedControl(message_id="m", error_code="NOT_CONTROLLER", message="not yours", controller=controller)
-    await (await table.lane(session_id)).call(ControlsRefused([told]))
+    refusal = p.RefusedControl(message_id="m", error_code="NOT_CONTROLLER", message="not yours", controller=controller)
+    await (await table.lane(session_id)).call(ControlsRefused([refusal]))
 
 
 @pytest.mark.req("D-5")
-async def test_a_turn_whose_control_is_lost_is_followed_to_its_end_and_what_waits_ends(table: Table) -> None:
+async def test_a_turn_without_control_is_followed_to_its_end_and_the_queue_ends(table: Table) -> None:
     command_id, session_id = await running(table)
     second = await table.execute("later", target=Target(session_id=session_id))
     await table.asked(session_id)
@@ -67,7 +67,7 @@ async def test_a_turn_whose_control_is_lost_is_followed_to_its_end_and_what_wait
 
 
 @pytest.mark.req("D-5")
-async def test_whatever_is_asked_of_an_observed_session_is_refused_with_who_controls_it(table: Table) -> None:
+async def test_every_request_to_an_observed_session_is_refused_naming_its_controller(table: Table) -> None:
     command_id, session_id = await running(table)
     await table.asked(session_id)
     approval_id = table.wire.last("x-interlock.interaction.held").payload.approval_id
@@ -87,7 +87,7 @@ async def test_whatever_is_asked_of_an_observed_session_is_refused_with_who_cont
 
 
 @pytest.mark.req("D-5")
-async def test_the_gateway_that_takes_over_is_asked_and_commands(table: Table) -> None:
+async def test_the_gateway_that_takes_over_gets_requests_and_commands(table: Table) -> None:
     _, session_id = await running(table)
     await changed(table, session_id, OTHER)
     await table.ended(session_id)
@@ -107,7 +107,7 @@ async def test_the_gateway_that_takes_over_is_asked_and_commands(table: Table) -
 
 
 @pytest.mark.req("D-5", "D-7", "W-2")
-async def test_a_refusal_teaches_a_gateway_that_thought_it_was_in_control(table: Table) -> None:
+async def test_a_refusal_corrects_a_gateway_that_assumed_control(table: Table) -> None:
     command = await table.execute()
     session_id = command.target.session_id
     await refused(table, session_id)
@@ -119,14 +119,14 @@ async def test_a_refusal_teaches_a_gateway_that_thought_it_was_in_control(table:
 
 
 @pytest.mark.req("D-5", "L-4")
-async def test_the_hello_says_who_controls_where_no_frame_is_to_come(table: Table) -> None:
+async def test_the_hello_names_the_controller_if_no_frame_will_follow(table: Table) -> None:
     _, session_id = await running(table)
     shell = await table.lane(session_id)
 
     async def hello(last_seq_sent: int) -> str:
-        told = p.HelloSession(session_id=session_id, last_seq_sent=last_seq_sent, control_seq=9, state="running",
-                              controller=OTHER)
-        await shell.call(Within(lambda lane: (attach(lane, 9, None, known=True), joined(lane, told))))
+        refusal = p.HelloSession(session_id=session_id, last_seq_sent=last_seq_sent, control_seq=9, state="running",
+                                 controller=OTHER)
+        await shell.call(Within(lambda lane: (attach(lane, 9, None, known=True), joined(lane, refusal))))
         return shell.lane.state.controller
 
     assert await hello(shell.lane.state.last_seq + 1) == "", "the frames that come will say it"
@@ -134,11 +134,11 @@ async def test_the_hello_says_who_controls_where_no_frame_is_to_come(table: Tabl
 
 
 @pytest.mark.req("D-5", "T-4")
-async def test_an_observer_that_came_in_the_middle_follows_from_there_and_refuses_nothing(table: Table) -> None:
+async def test_an_observer_that_joins_in_mid_turn_follows_and_refuses_nothing(table: Table) -> None:
     _, session_id = await running(table)
     await changed(table, session_id, OTHER)
     await table.ended(session_id)
-    # What lies between was lost to it: the next that it hears is in the middle of a turn.
+    # It lost the frames between: the next one it receives is in the middle of a turn.
     await table.send(session_id, "agent.text.done", p.TextDone(turn_id="t9", block_id="b", text="so"))
     await table.result(session_id, invocation="never-seen")
     await table.ended(session_id, turn_id="t9")
@@ -158,13 +158,13 @@ async def test_the_controller_asks_its_runner_to_hand_over(table: Table) -> None
 
 
 @pytest.mark.req("D-7")
-async def test_a_refusal_that_hello_repeats_is_not_told_twice(table: Table) -> None:
-    """Any other refusal has a `session.error` of its own: the history brings it, and it says the outcome of it."""
+async def test_a_refusal_repeated_by_the_hello_is_reported_once(table: Table) -> None:
+    """Any other refusal has a `session.error` of its own: the history has it, with the outcome."""
     _, session_id = await running(table)
-    told = p.RefusedControl(message_id="m", error_code="PROMPT_IN_PROGRESS", message="The session already works.")
+    refusal = p.RefusedControl(message_id="m", error_code="PROMPT_IN_PROGRESS", message="The session already works.")
     shell = await table.lane(session_id)
     before = shell.lane.state.n
-    await shell.call(ControlsRefused([told]))
+    await shell.call(ControlsRefused([refusal]))
     assert shell.lane.state.n == before
     await refused(table, session_id)
     assert shell.lane.state.n > before

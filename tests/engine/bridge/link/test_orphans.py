@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("C-7")]
 
 
 async def lost(table: Table) -> str:
-    """A session whose agent was given up in its turn; returns its id."""
+    """A session whose agent was abandoned in its turn; returns its id."""
     command = await table.execute()
     session_id = command.target.session_id
     await table.opened(session_id)
@@ -30,7 +30,7 @@ async def back(table: Table, session_id: str, turn: str | None) -> None:
     await (await table.lane(session_id)).call(AgentReported(True, turn))
 
 
-async def test_a_turn_that_was_given_up_and_runs_still_is_cancelled_and_waited_for() -> None:
+async def test_an_abandoned_turn_that_still_runs_is_cancelled_and_awaited() -> None:
     table = Table()
     session_id = await lost(table)
     await back(table, session_id, turn_uuid("t1"))
@@ -47,7 +47,7 @@ async def test_a_turn_that_was_given_up_and_runs_still_is_cancelled_and_waited_f
     await table.engine.stop()
 
 
-async def test_an_agent_that_comes_back_idle_or_in_another_turn_has_left_none() -> None:
+async def test_an_agent_that_returns_idle_or_in_another_turn_has_no_orphan() -> None:
     for turn in (None, turn_uuid("t2")):
         table = Table()
         session_id = await lost(table)
@@ -58,7 +58,7 @@ async def test_an_agent_that_comes_back_idle_or_in_another_turn_has_left_none() 
         await table.engine.stop()
 
 
-async def test_a_cancel_that_is_not_obeyed_costs_the_session_its_agent() -> None:
+async def test_an_ignored_cancel_ends_the_sessions_agent() -> None:
     table = Table()
     session_id = await lost(table)
     await back(table, session_id, turn_uuid("t1"))

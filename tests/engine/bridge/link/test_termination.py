@@ -1,4 +1,4 @@
-"""A fatal error of the runner ends its session (T-5), and a turn that comes back is canceled and waited for (C-7)."""
+"""A fatal error of the runner ends its session (T-5), and a turn that returns is canceled and awaited (C-7)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def due(table: Table, session_id: str) -> None:
 # --- a fatal error (T-5) ---
 @pytest.mark.req("T-5", "T-3")
 @pytest.mark.parametrize("stop_reason", ["cancelled", "error", "end_turn", "tool_use"])
-async def test_a_fatal_error_closes_the_session_and_its_command_fails_with_all_that_was_said(stop_reason: Any) -> None:
+async def test_a_fatal_error_closes_the_session_and_fails_its_command_with_its_output(stop_reason: Any) -> None:
     table = Table()
     command_id, session_id = await running(table)
     await fatal(table, session_id)
@@ -72,7 +72,7 @@ async def test_a_fatal_error_closes_the_session_and_its_command_fails_with_all_t
 
 
 @pytest.mark.req("T-5")
-async def test_a_fatal_error_of_a_runner_that_does_nothing_more_ends_the_command_all_the_same() -> None:
+async def test_a_fatal_error_ends_the_command_even_if_the_runner_does_nothing_more() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.asked(session_id)
@@ -102,7 +102,7 @@ async def test_the_time_to_close_does_not_run_while_the_link_is_down() -> None:
 
 @pytest.mark.req("T-5")
 @pytest.mark.parametrize("opened", [True, False])
-async def test_a_fatal_error_before_the_turn_fails_the_command_at_once(opened: bool) -> None:
+async def test_a_fatal_error_before_the_turn_fails_the_command_immediately(opened: bool) -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id
@@ -140,9 +140,9 @@ async def test_an_error_that_is_not_fatal_ends_nothing() -> None:
     assert count(table, "control.session.close") == 0
 
 
-# --- a turn that comes back (C-7) ---
+# --- a turn that returns (C-7) ---
 async def lost(table: Table) -> tuple[str, str]:
-    """A command whose agent was given up as lost in mid-turn."""
+    """A command whose agent was abandoned as lost in mid-turn."""
     command_id, session_id = await running(table)
     for _ in range(SILENT_HEARTBEATS):
         await (await table.lane(session_id)).call(AgentReported(False))
@@ -167,7 +167,7 @@ async def by_frame(table: Table, session_id: str) -> None:
 
 @pytest.mark.req("C-7", "T-1")
 @pytest.mark.parametrize("return_by", [by_hello, by_heartbeat, by_frame])
-async def test_a_lost_turn_that_comes_back_is_canceled_and_waited_for(return_by: Any) -> None:
+async def test_a_lost_turn_that_returns_is_canceled_and_awaited(return_by: Any) -> None:
     table = Table()
     _, session_id = await lost(table)
     await return_by(table, session_id)
@@ -185,7 +185,7 @@ async def test_a_lost_turn_that_comes_back_is_canceled_and_waited_for(return_by:
 
 
 @pytest.mark.req("C-7", "T-1", "C-8")
-async def test_a_prompt_that_meets_a_lost_turn_is_sent_once_more_at_that_turns_end() -> None:
+async def test_a_prompt_refused_by_a_lost_turn_is_sent_again_at_its_end() -> None:
     table = Table()
     _, session_id = await lost(table)
     second = await table.execute("two", target=Target(session_id=session_id))
@@ -204,7 +204,7 @@ async def test_a_prompt_that_meets_a_lost_turn_is_sent_once_more_at_that_turns_e
 
 @pytest.mark.req("T-1", "A-4")
 @pytest.mark.parametrize("closes", [True, False])
-async def test_a_turn_that_does_not_obey_its_cancel_costs_the_session_its_agent(closes: bool) -> None:
+async def test_a_turn_that_ignores_its_cancel_ends_the_sessions_agent(closes: bool) -> None:
     table = Table()
     _, session_id = await lost(table)
     await by_heartbeat(table, session_id)
@@ -221,7 +221,7 @@ async def test_a_turn_that_does_not_obey_its_cancel_costs_the_session_its_agent(
 
 @pytest.mark.req("C-7")
 @pytest.mark.parametrize("sign", ["idle", "closed", "refused", "hello"])
-async def test_any_sign_that_no_turn_runs_lets_the_next_command_out(sign: str) -> None:
+async def test_any_sign_that_no_turn_runs_sends_the_next_command(sign: str) -> None:
     table = Table()
     _, session_id = await lost(table)
     await by_heartbeat(table, session_id)
@@ -252,7 +252,7 @@ async def test_a_session_lost_between_turns_has_no_turn_to_cancel() -> None:
 
 
 # --- frames that are malformed (T-3, E-1) ---
-async def say_raw(table: Table, session_id: str, frame_type: str, payload: dict[str, Any], **metadata: Any) -> None:
+async def send_raw(table: Table, session_id: str, frame_type: str, payload: dict[str, Any], **metadata: Any) -> None:
     """The runner sends a frame of any shape."""
     seq = table.seqs[session_id] = table.seqs[session_id] + 1
     raw = msgspec.json.encode({"type": frame_type, "payload": payload, "message_id": f"raw{seq}", "seq": seq,
@@ -272,7 +272,7 @@ async def test_a_turn_with_a_malformed_start_is_canceled_and_its_command_fails(b
     session_id = command.target.session_id
     await table.opened(session_id)
     prompt = table.wire.last("control.prompt.request").payload
-    await say_raw(table, session_id, "session.turn.start", broken, prompt_id=prompt.prompt_id)
+    await send_raw(table, session_id, "session.turn.start", broken, prompt_id=prompt.prompt_id)
     assert (await failure(table, command.id))[:2] == ("failed", "INVALID_FRAME")
     assert count(table, "control.turn.cancel") == 1
     second = await table.execute("two", target=Target(session_id=session_id))
@@ -301,13 +301,13 @@ async def test_a_turn_index_is_used_once() -> None:
 
 
 @pytest.mark.req("T-2", "T-3", "E-1")
-async def test_a_malformed_usage_ends_its_turn_all_the_same() -> None:
+async def test_a_malformed_usage_still_ends_its_turn() -> None:
     table = Table()
     command_id, session_id = await running(table)
     await table.send(session_id, "session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"))
     usage = msgspec.to_builtins(USAGE)
     usage["token_usage"]["input_tokens"] = -5
-    await say_raw(table, session_id, "session.usage", usage)
+    await send_raw(table, session_id, "session.usage", usage)
     assert await table.state(command_id) == "succeeded"
     second = await table.execute("two", target=Target(session_id=session_id))
     assert await table.state(second.id) == "dispatched"
@@ -317,7 +317,7 @@ async def test_a_malformed_usage_ends_its_turn_all_the_same() -> None:
 async def test_a_malformed_end_changes_nothing_and_another_ends_the_turn() -> None:
     table = Table()
     command_id, session_id = await running(table)
-    await say_raw(table, session_id, "session.turn.end", {"turn_id": TURN, "stop_reason": "tired"})
+    await send_raw(table, session_id, "session.turn.end", {"turn_id": TURN, "stop_reason": "tired"})
     assert await table.state(command_id) == "running"
     await table.ended(session_id)
     assert await table.state(command_id) == "succeeded"

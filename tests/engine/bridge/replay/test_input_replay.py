@@ -46,10 +46,10 @@ class Session:
         self.session_id = ""
         self.command_id = ""
         self.invocation = 0
-        self.said: tuple[Frame, bytes] | None = None
+        self.last_sent: tuple[Frame, bytes] | None = None
 
     async def step(self, name: str) -> None:
-        """Do a step; what is refused, or does not fit, is a part of the session too."""
+        """Do a step; refused and invalid ones are a part of the session too."""
         with contextlib.suppress(Problem):
             await self._step(name)
 
@@ -165,7 +165,7 @@ async def test_a_long_session_with_a_transcript_and_a_restart_within_its_turn_is
     assert isinstance(again, LaneStart)
 
 
-async def test_a_log_shows_an_engine_that_decides_otherwise() -> None:
+async def test_a_log_reveals_an_engine_that_decides_differently() -> None:
     recorder = await driven(["opens", "starts", "ends"])
     log = recorder.logs[0]
     late = [msgspec.structs.replace(line, now_ms=line.now_ms + 1) if isinstance(line, LaneDecision) else line

@@ -48,7 +48,7 @@ async def test_a_log_without_checkpoints_is_accepted_by_an_auditor_on_record(tmp
         assert (await got(gateway, "/v1/audit/signing"))["unsigned"] is None
         other = await gateway.post("/v1/audit/resume", body)
         assert (other.status_code, "nothing to accept" in other.json()["detail"]) == (409, True)
-        said_so = [json.loads(one.body) for one in await desk.ledger.audit("default", 3, 10)
+        acceptances = [json.loads(one.body) for one in await desk.ledger.audit("default", 3, 10)
                    if b'"audit_resume"' in one.body]
-        assert [(one["who"]["id"], one["meta"]["accepted"], one["meta"]["root"]) for one in said_so] == [
+        assert [(one["who"]["id"], one["meta"]["accepted"], one["meta"]["root"]) for one in acceptances] == [
             ("user:owner", 3, now["root"])]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
-from engine.sessions.test_transcript_writer import talk
+from engine.sessions.test_transcript_writer import converse
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.command.redaction import Redaction, RedactionRule
 from interlock.engine.sessions import transcript_desk
@@ -27,7 +27,7 @@ async def session(gateway: Gateway) -> AsyncIterator[str]:
     table.begin()
     gateway.desk.transcripts = table.engine.transcripts
     await table.engine.start()
-    yield f"/v1/sessions/{await talk(table)}"
+    yield f"/v1/sessions/{await converse(table)}"
     await table.engine.stop()
 
 
