@@ -1,5 +1,5 @@
-"""Conversations as transcripts have them, and Z-3 in plain words: what `interlock.session.context.compaction_plan` is
-held against."""
+"""Conversations as transcripts have them, and Z-3 in plain words: the reference for
+`interlock.session.context.compaction_plan`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def entry(kind: str, entry_id: str, parent: str | None, **fields: Any) -> Entry:
     return {"type": kind, "id": entry_id, "parentId": parent, "timestamp": AT, **fields}
 
 
-class Talk:
+class Conversation:
     """A conversation that grows at its leaf."""
 
     def __init__(self) -> None:
@@ -47,34 +47,34 @@ class Talk:
                         **({"details": details} if details is not None else {}))
 
 
-def random_talk(dice: random.Random, turns: int) -> Talk:
+def random_turns(dice: random.Random, turns: int) -> Conversation:
     """A sound conversation: turns of tools that run side by side, asides that are not in context, notes, shells."""
-    talk, calls = Talk(), 0
+    conversation, calls = Conversation(), 0
     for _ in range(turns):
         if dice.random() < 0.1:
-            talk.add("custom_message", customType="note", content="look " * dice.randrange(1, 50), display=True)
+            conversation.add("custom_message", customType="note", content="look " * dice.randrange(1, 50), display=True)
         if dice.random() < 0.1:
-            talk.add("message", message={"role": "bashExecution", "command": "ls", "output": "f " * 20,
-                                         "timestamp": 1})
-        talk.user(dice.choice(["do it ", "해 주세요 "]) * dice.randrange(1, 60))
+            conversation.add("message", message={"role": "bashExecution", "command": "ls", "output": "f " * 20,
+                                                 "timestamp": 1})
+        conversation.user(dice.choice(["do it ", "해 주세요 "]) * dice.randrange(1, 60))
         waiting: list[str] = []
         for _ in range(dice.randrange(0, 4)):
             made: list[tuple[str, str, dict[str, Any]]] = []
             for _ in range(dice.randrange(1, 3)):
                 calls += 1
                 made.append((f"call{calls}", dice.choice(["read", "write", "shell"]), {"path": f"f{calls % 7}"}))
-            talk.answer("let me see " * dice.randrange(0, 3), *made)
+            conversation.answer("let me see " * dice.randrange(0, 3), *made)
             waiting += [call for call, _, _ in made]
             # One result at least, the others perhaps behind the next message: calls run side by side.
             dice.shuffle(waiting)
             for call in [waiting.pop() for _ in range(dice.randrange(1, len(waiting) + 1))]:
-                talk.result(call, "line of output\n" * dice.randrange(0, 80), failed=dice.random() < 0.1)
+                conversation.result(call, "line of output\n" * dice.randrange(0, 80), failed=dice.random() < 0.1)
                 if dice.random() < 0.1:
-                    talk.add("custom", customType="interlock.notice", data={"code": "x"})
+                    conversation.add("custom", customType="interlock.notice", data={"code": "x"})
         for call in waiting:
-            talk.result(call, "done")
-        talk.answer("there you are " * dice.randrange(1, 30))
-    return talk
+            conversation.result(call, "done")
+        conversation.answer("there you are " * dice.randrange(1, 30))
+    return conversation
 
 
 def contributes(one: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""X-1 in plain words, slow and short: what `interlock.session` is held against."""
+"""X-1 in plain words, slow and short: the reference for `interlock.session`."""
 
 from __future__ import annotations
 

@@ -37,18 +37,18 @@ def test_any_split_and_any_overlap_give_the_same_text(text: str, spans: list[tup
     for start, length in [*spans, (0, len(text))]:
         first = min(start, reached, len(text))
         piece = text[first:first + length]
-        news = open_blocks.feed(delta(first, piece))
-        assert not isinstance(news, Hole)
-        if news is not None:
-            assert news.payload.offset == len(seen)
-            seen += news.payload.text
+        fresh = open_blocks.feed(delta(first, piece))
+        assert not isinstance(fresh, Hole)
+        if fresh is not None:
+            assert fresh.payload.offset == len(seen)
+            seen += fresh.payload.text
         reached = max(reached, first + len(piece))
     assert seen == text
     assert only(open_blocks).payload == TextDelta(turn_id="t", block_id="b", offset=0, text=text)
 
 
 @pytest.mark.req("E-4")
-def test_a_hole_is_reported_and_changes_nothing() -> None:
+def test_a_gap_is_reported_and_changes_nothing() -> None:
     open_blocks = OpenBlocks()
     open_blocks.feed(delta(0, "abc"))
     assert open_blocks.feed(delta(5, "fg")) == Hole("b", 3, 5)
@@ -56,7 +56,7 @@ def test_a_hole_is_reported_and_changes_nothing() -> None:
 
 
 @pytest.mark.req("E-4", "D-2")
-def test_a_hole_that_its_maker_left_is_kept_as_head_and_tail() -> None:
+def test_a_gap_left_by_the_writer_is_kept_as_head_and_tail() -> None:
     open_blocks = OpenBlocks()
     open_blocks.feed(stream(0, "head"))
     open_blocks.feed(stream(100, "tail", omitted=96))
@@ -110,7 +110,7 @@ def test_a_long_channel_keeps_the_same_head_and_tail_for_any_split(sizes: list[i
 
 
 @pytest.mark.req("E-5")
-def test_a_block_at_the_limit_is_whole() -> None:
+def test_a_block_at_the_limit_is_complete() -> None:
     open_blocks = OpenBlocks()
     text = "한" * (MAX_TOOL_OUTPUT_BYTES // 3)
     for at in range(0, len(text), 1000):
@@ -122,7 +122,7 @@ def test_a_block_at_the_limit_is_whole() -> None:
 
 
 @pytest.mark.req("S-4")
-def test_neighbours_of_one_block_merge_and_others_do_not() -> None:
+def test_adjacent_deltas_of_one_block_are_merged_and_others_are_not() -> None:
     merged = joined(delta(0, "ab"), delta(2, "c"))
     assert merged is not None
     assert merged.payload.text == "abc"

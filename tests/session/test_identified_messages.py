@@ -23,7 +23,7 @@ def user(entry_id: str, parent: str | None) -> dict[str, Any]:
     return entry(entry_id, parent, message={"role": "user", "content": entry_id, "timestamp": 1})
 
 
-def test_a_message_is_named_by_its_entry_and_a_summary_by_its_compaction() -> None:
+def test_a_message_has_its_entrys_id_and_a_summary_its_compactions() -> None:
     tree = read_tree(lines_of([
         user("a", None), user("b", "a"), entry("c", "b", type="custom", customType="x", data={}),
         entry("d", "c", type="compaction", summary="so far", firstKeptEntryId="b", tokensBefore=9), user("e", "d")]))
@@ -31,7 +31,7 @@ def test_a_message_is_named_by_its_entry_and_a_summary_by_its_compaction() -> No
     assert found == [("d", "compactionSummary"), ("b", "user"), ("e", "user")]
 
 
-def test_nothing_has_no_context() -> None:
+def test_an_empty_transcript_has_no_context() -> None:
     assert identified(read_tree(lines_of([]))) == []
 
 

@@ -25,7 +25,7 @@ KEYS = st.lists(st.sampled_from(["agent", "AGENT", "main", "Main", "cron", "HOOK
         ("agent:a:telegram:group:-100:topic:7", "agent:a:telegram:group:-100:topic:7"),
     ],
 )
-def test_every_way_to_write_a_key_is_one_key(text: str, key: str) -> None:
+def test_every_spelling_of_a_key_is_one_key(text: str, key: str) -> None:
     assert canonical_key(text, "shell") == key
 
 
@@ -33,14 +33,14 @@ def test_every_way_to_write_a_key_is_one_key(text: str, key: str) -> None:
 @pytest.mark.parametrize("text", ["", "  ", "a b", "a\tb", "a\x00", "x" * KEY_MAX_CHARS, "a\u200bb", "a\u2028b",
                                   "agent:no/such:main",
                                   "agent:" + "a" * 65 + ":main"])
-def test_what_is_no_key_is_refused_in_a_sentence(text: str) -> None:
+def test_an_invalid_key_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(BadKey, match=r"session key has|not an agent id"):
         canonical_key(text, "shell")
 
 
 @pytest.mark.req("R-2")
 @given(KEYS, AGENTS, AGENTS)
-def test_a_canonical_key_is_its_own_canonical_form_whoever_asks(text: str, default: str, other: str) -> None:
+def test_a_canonical_key_is_its_own_canonical_form(text: str, default: str, other: str) -> None:
     try:
         key = canonical_key(text, default)
     except BadKey:

@@ -16,7 +16,7 @@ import pytest
 
 from engine.conversation import ManualClock, Table
 from engine.gateway_context import ContextTable
-from engine.sessions.test_transcript_writer import talk
+from engine.sessions.test_transcript_writer import converse
 from installed import require
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.engine.sessions.transcript_desk import TranscriptDesk
@@ -47,18 +47,18 @@ def same(theirs: Any, ours: ModelContext) -> None:
 
 
 def _bare(message: dict[str, Any]) -> dict[str, Any]:
-    """What is not there is undefined there and null here."""
+    """A missing value is undefined in pi and null here."""
     return {name: value for name, value in message.items() if value is not None}
 
 
 @pytest.mark.req("X-1")
-def test_pi_gives_every_file_the_context_that_it_has_here(tmp_path: Path) -> None:
+def test_pi_reads_the_same_context_from_every_file(tmp_path: Path) -> None:
     files: list[Path] = []
     for seed in range(60):
         dice = random.Random(seed)
         files.append(tmp_path / f"{seed}.jsonl")
         data = file_of(random_entries(dice, dice.randrange(1, 60), 0.2))
-        if seed % 5 == 4:  # Lines that are no JSON are passed over by both.
+        if seed % 5 == 4:  # Lines that are not JSON are ignored by both.
             data = data.replace(b"\n", b"\n\0\0\0\n", 3)
         files[-1].write_bytes(data)
     for file, theirs in zip(files, pi("context", *files), strict=True):
@@ -66,19 +66,19 @@ def test_pi_gives_every_file_the_context_that_it_has_here(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("X-2")
-def test_pi_upgrades_old_files_to_what_they_are_here(tmp_path: Path) -> None:
-    def said(text: str, **more: Any) -> dict[str, Any]:
+def test_pi_upgrades_old_files_as_we_do(tmp_path: Path) -> None:
+    def node(text: str, **more: Any) -> dict[str, Any]:
         return {"type": "message", "timestamp": AT, **more,
                 "message": {"role": more.pop("role", "user"), "content": text, "timestamp": 1}}
 
     first: list[dict[str, Any]] = [
-        {"type": "session", "id": "S", "timestamp": AT, "cwd": "/w"}, said("a"), said("b", role="hookMessage"),
+        {"type": "session", "id": "S", "timestamp": AT, "cwd": "/w"}, node("a"), node("b", role="hookMessage"),
         {"type": "compaction", "timestamp": AT, "summary": "sum", "firstKeptEntryIndex": 2, "tokensBefore": 5},
-        said("c")]
+        node("c")]
     second: list[dict[str, Any]] = [
         {"type": "session", "version": 2, "id": "S", "timestamp": AT, "cwd": "/w"},
-        said("a", id="x", parentId=None), said("b", id="y", parentId="x", role="hookMessage"),
-        said("c", id="z", parentId="x")]
+        node("a", id="x", parentId=None), node("b", id="y", parentId="x", role="hookMessage"),
+        node("c", id="z", parentId="x")]
     files = [tmp_path / "v1.jsonl", tmp_path / "v2.jsonl"]
     for file, entries in zip(files, (first, second), strict=True):
         file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
@@ -89,10 +89,10 @@ def test_pi_upgrades_old_files_to_what_they_are_here(tmp_path: Path) -> None:
         assert context(read_tree(file.read_bytes().split(b"\n"))).messages == ours.messages, "pi wrote it anew"
 
 
-async def test_what_a_conversation_here_wrote_opens_there(tmp_path: Path) -> None:
+async def test_a_conversation_written_here_opens_in_pi(tmp_path: Path) -> None:
     table = Table(transcripts=JsonlTranscripts(tmp_path, ManualClock()))
     await table.engine.start()
-    session_id = await talk(table)
+    session_id = await converse(table)
     desk = table.engine.transcripts
     assert isinstance(desk, TranscriptDesk)
     record = await table.ledger.session(session_id)
@@ -106,12 +106,12 @@ async def test_what_a_conversation_here_wrote_opens_there(tmp_path: Path) -> Non
 
 @pytest.mark.req("X-4")
 def test_a_file_that_pi_cannot_open_is_repaired_into_one_that_it_can(tmp_path: Path) -> None:
-    def said(entry_id: str, parent: str | None, **fields: Any) -> dict[str, Any]:
+    def node(entry_id: str, parent: str | None, **fields: Any) -> dict[str, Any]:
         return {"type": "message", "id": entry_id, "parentId": parent, "timestamp": AT, **fields}
 
     user = {"role": "user", "content": "hello", "timestamp": 1}
     broken = tmp_path / "broken.jsonl"
-    broken.write_bytes(file_of([said("a", None, message=user), said("b", "a"), said("c", "b", message=user)]))
+    broken.write_bytes(file_of([node("a", None, message=user), node("b", "a"), node("c", "b", message=user)]))
     with pytest.raises(AssertionError, match="Cannot read properties of undefined"):
         pi("context", broken)
     top = Header(version=3, id="S", timestamp=AT, cwd="/w")
@@ -120,7 +120,7 @@ def test_a_file_that_pi_cannot_open_is_repaired_into_one_that_it_can(tmp_path: P
         {}, {"message": None}, {"message": {"role": "user", "content": 5}}, {"message": {"role": "assistant"}},
         {"type": "session_info", "name": 5}, {"type": "compaction"}, {"type": "custom_message", "content": None}]
     for number, fields in enumerate(odd):
-        data = file_of([said("a", None, message=user), said("b", "a", **fields), said("c", "b", message=user)])
+        data = file_of([node("a", None, message=user), node("b", "a", **fields), node("c", "b", message=user)])
         assert not examine(data).sound
         files.append(tmp_path / f"{number}.jsonl")
         files[-1].write_bytes(b"".join(line + b"\n" for line in repair(data, top, os.urandom).lines))
@@ -131,23 +131,23 @@ def test_a_file_that_pi_cannot_open_is_repaired_into_one_that_it_can(tmp_path: P
 
 @pytest.mark.req("X-1")
 def test_half_a_surrogate_pair_that_pi_wrote_is_read_as_pi_sends_it(tmp_path: Path) -> None:
-    (told,) = pi("write", tmp_path, "half \\ud83d pair")
-    data = Path(told["file"]).read_bytes()
+    (read,) = pi("write", tmp_path, "half \\ud83d pair")
+    data = Path(read["file"]).read_bytes()
     assert b"\\ud83d" in data
-    theirs = json.loads(json.dumps(told["context"]).replace("\\ud83d", "\\ufffd"))
+    theirs = json.loads(json.dumps(read["context"]).replace("\\ud83d", "\\ufffd"))
     same(theirs, context(read_tree(data.split(b"\n"))))
 
 
-def test_what_was_written_there_opens_here(tmp_path: Path) -> None:
-    (told,) = pi("write", tmp_path)
-    tree = read_tree(Path(told["file"]).read_bytes().split(b"\n"))
-    same(told["context"], context(tree))
+def test_a_conversation_written_by_pi_opens_here(tmp_path: Path) -> None:
+    (read,) = pi("write", tmp_path)
+    tree = read_tree(Path(read["file"]).read_bytes().split(b"\n"))
+    same(read["context"], context(tree))
     assert list(tree.labels().values()) == ["start"]
     assert tree.damaged == []
 
 
 @pytest.mark.req("Z-3", "Z-4")
-async def test_a_compaction_that_was_made_here_means_the_same_there(tmp_path: Path) -> None:
+async def test_a_compaction_made_here_has_the_same_meaning_in_pi(tmp_path: Path) -> None:
     room = ContextTable(transcripts=JsonlTranscripts(tmp_path, ManualClock()))
     for summary in ("the first summary", "the second, 두 번째"):
         before = room.requests()
@@ -166,7 +166,7 @@ async def test_a_compaction_that_was_made_here_means_the_same_there(tmp_path: Pa
 @pytest.mark.req("X-8")
 @pytest.mark.parametrize("last", [{"used": 20_025}, {}])
 @pytest.mark.parametrize("running", [False, True])
-def test_pi_takes_a_conversation_for_as_large_as_it_is(tmp_path: Path, last: dict[str, int], running: bool) -> None:
+def test_pi_estimates_a_conversations_true_size(tmp_path: Path, last: dict[str, int], running: bool) -> None:
     """pi reads the context's size from the last assistant message: a turn's total would make it compact at once."""
     header = {"type": "session", "version": 3, "id": "S", "timestamp": AT, "cwd": "/w"}
     entries = long_turn(25, running=running, **last).entries

@@ -34,7 +34,7 @@ def done(text: str, block: str = "b", kind: str = "agent.text.done", **metadata:
         ("NO_REPL", False), ("no_reply", False), ("say NO_REPLY", False), ("", False), ("  ", False),
     ],
 )
-def test_what_is_silent(text: str, silent: bool) -> None:
+def test_silent_texts_are_recognised(text: str, silent: bool) -> None:
     assert (judge(text, ended=True) == "silent") is silent
     shown = Delivered().done(done(text))
     assert shown.payload.text == ("" if silent else text)
@@ -45,7 +45,7 @@ def test_what_is_silent(text: str, silent: bool) -> None:
 @given(st.sampled_from(["NO_REPLY", " NO_REPLY", "\ufeffNO_REPLY", "\u200b \u2060NO_REPLY", "NO_REPLY가",
                         "NO_", "", "NO_REPLYING", "NO_REPLY ", "Hi NO_REPLY"]),
        st.text(alphabet="NO_REPLY x.가é\ufeff", max_size=12), st.lists(st.integers(0, 24), max_size=8))
-def test_every_split_gives_the_same_delivered_text(start: str, rest: str, cuts: list[int]) -> None:
+def test_every_split_delivers_the_same_text(start: str, rest: str, cuts: list[int]) -> None:
     text = start + rest
     view, shown = Delivered(), ""
     edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
@@ -61,15 +61,15 @@ def test_every_split_gives_the_same_delivered_text(start: str, rest: str, cuts: 
 
 
 @pytest.mark.req("Q-1")
-def test_a_reply_that_goes_on_shares_the_verdict_of_its_beginning() -> None:
+def test_a_continued_reply_shares_the_verdict_of_its_beginning() -> None:
     view = Delivered()
     assert view.done(done("NO_REPLY long", "a")).payload.text == ""
     assert view.delta(delta(0, "more", continues="a")) is None
     assert view.done(done("more", continues="a")).metadata["suppressed"] is True
     assert view.done(done("and more", "c", continues="b")).payload.text == ""
-    spoken = Delivered()
-    spoken.done(done("hello", "a"))
-    assert spoken.done(done("NO_REPLY", continues="a")).payload.text == "NO_REPLY"
+    delivered = Delivered()
+    delivered.done(done("hello", "a"))
+    assert delivered.done(done("NO_REPLY", continues="a")).payload.text == "NO_REPLY"
     blank = Delivered()
     blank.done(done("   ", "a"))
     assert blank.done(done("NO_REPLY", continues="a")).payload.text == ""
@@ -91,7 +91,7 @@ def test_other_frames_pass_and_late_starts_are_held() -> None:
     assert view.delta(delta(0, "Hello")) is not None
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_stored_verdicts_are_bounded() -> None:
     view = Delivered()
     view.done(done("NO_REPLY", "first"))
     for number in range(MAX_REMEMBERED):
@@ -100,7 +100,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 @pytest.mark.req("Z-5")
-def test_a_turn_that_is_to_be_silent_is_so_whatever_it_says() -> None:
+def test_a_turn_marked_silent_is_silent_whatever_its_text() -> None:
     view = Delivered()
     silent = {"silent": True}
     assert view.delta(delta(0, "I wrote", silent=True)) is None

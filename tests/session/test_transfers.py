@@ -78,7 +78,7 @@ def test_a_file_has_a_largest_size() -> None:
     ({"size": 4}, "3 bytes, 4 were announced"),
     ({"content": "!!!!"}, "not base64"),
 ])
-def test_what_is_not_what_was_announced_is_refused(change: dict[str, Any], sentence: str) -> None:
+def test_a_file_that_differs_from_its_announcement_is_refused(change: dict[str, Any], sentence: str) -> None:
     cut = [msgspec.structs.replace(chunks("t", File("a", "b", b"abc", "prompt"))[0], **change)]
     with pytest.raises(TransferRefused, match=sentence):
         join(cut)
@@ -86,7 +86,7 @@ def test_what_is_not_what_was_announced_is_refused(change: dict[str, Any], sente
 
 @pytest.mark.parametrize(("index", "count", "size"), [
     (-1, 1, 9), (1, 1, 9), (0, 0, 9), (5, 3, 9), (0, 10, 9), (0, 1, -1), (0, 1, MAX_FILE_BYTES + 1), (0, 2, 0)])
-def test_a_place_that_cannot_be_is_refused(index: int, count: int, size: int) -> None:
+def test_an_impossible_chunk_index_is_refused(index: int, count: int, size: int) -> None:
     one = msgspec.structs.replace(chunks("t", file(9))[0], size=size, chunk=FileChunk(index=index, count=count))
     with pytest.raises(TransferRefused, match=r"not a place|no size"):
         place_of(one)
@@ -102,7 +102,7 @@ def test_chunks_that_disagree_are_refused(change: dict[str, Any]) -> None:
 
 # --- prompts: the boundary, counted as encoded JSON ---
 @pytest.mark.parametrize("letter", ["a", '"', "\x01", "é", "漢", "😀"])
-def test_a_text_of_exactly_the_limit_stays_and_one_more_byte_travels(letter: str) -> None:
+def test_a_text_at_the_limit_stays_inline_and_one_more_byte_makes_it_a_file(letter: str) -> None:
     cost = json_size(letter)
     fits = letter * (MAX_PROMPT_BYTES // cost) + "a" * (MAX_PROMPT_BYTES % cost)
     assert content_size(text_prompt(fits)) == MAX_PROMPT_BYTES
@@ -114,7 +114,7 @@ def test_a_text_of_exactly_the_limit_stays_and_one_more_byte_travels(letter: str
     assert whole(prompt, transfers) == [{"type": "text", "text": fits + "a"}]
 
 
-def test_the_largest_blocks_travel_until_the_rest_fits() -> None:
+def test_the_largest_blocks_become_files_until_the_rest_fits() -> None:
     image = {"type": "image", "data": base64.b64encode(bytes(200_000)).decode(), "media_type": "image/png"}
     small = {"type": "image", "data": base64.b64encode(b"x" * 3_000).decode(), "media_type": "image/gif"}
     words = {"type": "text", "text": "look"}
@@ -127,7 +127,7 @@ def test_the_largest_blocks_travel_until_the_rest_fits() -> None:
     assert whole(prompt, transfers) == content_of(given)
 
 
-def test_parts_that_are_too_small_to_travel_and_too_many_to_stay_are_refused() -> None:
+def test_too_many_parts_that_are_too_small_for_files_are_refused() -> None:
     crumbs = blocks_prompt(*({"type": "text", "text": "x" * 900} for _ in range(300)))
     with pytest.raises(TransferRefused, match="many small parts"):
         carried(crumbs, ids())

@@ -1,4 +1,4 @@
-"""The turn machine against its table: which frame may come when, and what a refusal leaves behind (T-1 … T-4)."""
+"""The turn machine compared with its table: allowed frames by phase, and the state after a refusal (T-1 … T-4)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def refused(made: TurnMachine, what: Frame) -> Code:
 @pytest.mark.req("T-1", "T-2", "T-3", "T-4")
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_frame_in_every_phase_does_what_the_table_says(name: str, phase: Phase) -> None:
+def test_every_frame_in_every_phase_follows_the_table(name: str, phase: Phase) -> None:
     made = machine(phase)
     if FRAMES[name].frame_class is Class.TRANSIENT:
         if phase == "turn":
@@ -148,7 +148,7 @@ def test_usage_within_a_turn_is_a_running_total_and_after_its_end_it_closes_it()
 
 @pytest.mark.req("T-3")
 @pytest.mark.parametrize("phase", PHASES)
-def test_no_turn_survives_its_session(phase: Phase) -> None:
+def test_no_turn_outlives_its_session(phase: Phase) -> None:
     made = machine(phase)
     made.apply(frame("session.closed"))
     assert (made.phase, made.turn) == ("closed", None)
@@ -172,12 +172,12 @@ def test_no_turn_survives_its_session(phase: Phase) -> None:
     ],
     ids=lambda pair: pair[0],
 )
-def test_what_names_another_turn_call_or_question_is_refused(foreign: tuple[str, p.Payload]) -> None:
+def test_a_frame_of_another_turn_call_or_question_is_refused(foreign: tuple[str, p.Payload]) -> None:
     assert refused(machine("turn"), frame(*foreign)) is Code.UNKNOWN_TURN
 
 
 @pytest.mark.req("T-4")
-def test_usage_of_an_ended_turn_is_refused_once_it_was_told() -> None:
+def test_usage_of_an_ended_turn_is_refused_after_the_first_report() -> None:
     made = machine("usage")
     owed = frame("session.usage", msgspec.structs.replace(USAGE, turn_id="t1"))
     made.apply(owed)
@@ -204,7 +204,7 @@ def call(name: str, text: str = "") -> Frame:
 
 
 @pytest.mark.req("T-4")
-def test_only_so_many_tool_calls_are_open_and_one_that_ends_makes_room() -> None:
+def test_open_tool_calls_are_bounded_and_an_ended_one_frees_a_slot() -> None:
     made = machine("turn")
     for number in range(MAX_OPEN_TOOLS - 1):
         made.apply(call(f"more-{number}"))
@@ -214,7 +214,7 @@ def test_only_so_many_tool_calls_are_open_and_one_that_ends_makes_room() -> None
 
 
 @pytest.mark.req("T-4")
-def test_the_inputs_of_open_tool_calls_take_only_so_much() -> None:
+def test_the_inputs_of_open_tool_calls_are_bounded() -> None:
     made, text = machine("turn"), "x" * 700_000
     for number in range(MAX_OPEN_TOOL_BYTES // 700_100):
         made.apply(call(f"large-{number}", text))
@@ -223,7 +223,7 @@ def test_the_inputs_of_open_tool_calls_take_only_so_much() -> None:
 
 
 @pytest.mark.req("T-4", "A-5")
-def test_only_so_many_questions_are_open_in_a_turn() -> None:
+def test_open_questions_of_a_turn_are_bounded() -> None:
     made = machine("turn")
     asked = [frame("agent.interaction.request", p.InteractionRequest(
         interaction_id=f"more-{number}", interaction_type="PERMISSION", title="",
@@ -237,7 +237,7 @@ def test_only_so_many_questions_are_open_in_a_turn() -> None:
 
 @pytest.mark.req("E-1")
 @pytest.mark.parametrize("phase", PHASES)
-def test_an_unknown_frame_fits_everywhere_and_moves_nothing(phase: Phase) -> None:
+def test_an_unknown_frame_is_accepted_in_every_phase_and_changes_nothing(phase: Phase) -> None:
     made = machine(phase)
     before = copy.deepcopy(made)
     made.apply(Frame(type="x-acme.weather", payload=msgspec.Raw(b"{}"), message_id="m", session_id="s", seq=1,
@@ -247,7 +247,7 @@ def test_an_unknown_frame_fits_everywhere_and_moves_nothing(phase: Phase) -> Non
 
 @pytest.mark.req("T-3", "T-4")
 @given(st.lists(st.sampled_from(sorted(SAMPLES)), max_size=40))
-def test_whatever_comes_a_turn_is_open_in_its_phases_only(names: list[str]) -> None:
+def test_a_turn_is_open_only_in_its_phases_for_any_sequence(names: list[str]) -> None:
     made = TurnMachine()
     for name in names:
         before = copy.deepcopy(made)

@@ -1,4 +1,4 @@
-"""What came out of a command can be proved by the audit log alone: it has the digests of the outputs (U-1)."""
+"""The outputs of a command can be proved by the audit log alone: it has their digests (U-1)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_commands_last_record_has_the_digest_of_its_result_and_of_each_t
 
 
 @pytest.mark.req("U-1")
-async def test_a_command_that_fails_says_what_came_out_of_it_and_counts_what_it_has_no_room_for() -> None:
+async def test_a_failed_commands_record_has_its_outputs_and_counts_omitted_ones() -> None:
     table = Table()
     command = await table.execute()
     session_id = command.target.session_id

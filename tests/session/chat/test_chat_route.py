@@ -32,7 +32,7 @@ ANN = Chat("Telegram", "direct", account_id="work", peer="ann")
     (ANN, "agent:a:main"),
     (ANN._replace(thread_id="t"), "agent:a:main:thread:t"),
 ])
-def test_a_chats_key_says_what_it_is(chat: Chat, key: str) -> None:
+def test_a_chats_key_names_its_channel_kind_and_id(chat: Chat, key: str) -> None:
     assert chat_key(chat, "A") == key
 
 
@@ -43,12 +43,12 @@ def test_a_chats_key_says_what_it_is(chat: Chat, key: str) -> None:
     ("per-channel-peer", "agent:a:telegram:dm:ann"),
     ("per-account-channel-peer", "agent:a:telegram:work:dm:ann"),
 ])
-def test_direct_messages_are_kept_apart_as_far_as_the_scope_says(scope: DmScope, key: str) -> None:
+def test_direct_messages_are_separated_by_the_configured_scope(scope: DmScope, key: str) -> None:
     assert chat_key(ANN, "a", Naming(scope)) == key
 
 
 @pytest.mark.req("R-1")
-def test_the_other_keys() -> None:
+def test_keys_of_cron_hooks_and_main_sessions() -> None:
     assert cron_key("a", "nightly build") == "agent:a:cron:nightly%20build"
     assert hook_key("a", "u1") == "agent:a:hook:u1"
 
@@ -63,10 +63,10 @@ def test_linked_peers_are_one_person_on_every_channel(scope: DmScope) -> None:
 
 
 @pytest.mark.req("R-1")
-def test_a_stranger_with_a_linked_persons_name_stays_outside_her_session() -> None:
+def test_a_stranger_with_a_linked_persons_name_gets_another_session() -> None:
     naming = Naming("per-peer", {"alice": ["telegram:ann"]})
     assert chat_key(Chat("irc", "direct", peer="alice"), "a", naming) == "agent:a:irc:dm:alice"
-    # A link names the channel, too: the same id on another channel is somebody else.
+    # A link names the channel too: the same id on another channel is another person.
     assert chat_key(Chat("irc", "direct", peer="ann"), "a", naming) == "agent:a:dm:ann"
 
 
@@ -84,7 +84,7 @@ scopes = st.sampled_from(("per-peer", "per-channel-peer", "per-account-channel-p
 
 @pytest.mark.req("R-1", "R-2")
 @given(ids, ids, st.sampled_from(("group", "room", "channel", "direct")), scopes)
-def test_what_is_made_is_canonical_and_no_id_can_pass_for_another_part(
+def test_keys_are_canonical_and_no_id_can_imitate_another_part(
     one: str, other: str, chat_type: str, scope: DmScope
 ) -> None:
     def key(place: str, thread: str | None) -> str:
@@ -96,8 +96,8 @@ def test_what_is_made_is_canonical_and_no_id_can_pass_for_another_part(
     assert key(f"{one}:thread:{other}", None) != made
 
 
-def bound(*, agent: str = "won", **said: str) -> Binding:
-    return Binding(agent=agent, **said)
+def bound(*, agent: str = "won", **fields: str) -> Binding:
+    return Binding(agent=agent, **fields)
 
 
 CHAT = Chat("Slack", "channel", account_id="acc", peer="p", group_id="g", parent_peer="pp", guild_id="gu", team_id="t")
@@ -114,13 +114,13 @@ CHAT = Chat("Slack", "channel", account_id="acc", peer="p", group_id="g", parent
     ({"channel": "SLACK"}, {}),
     ({"group_id": "g", "account_id": "acc"}, {"group_id": "g"}),
 ])
-def test_the_most_specific_binding_says_who_answers(stronger: dict[str, str], weaker: dict[str, str]) -> None:
+def test_the_most_specific_binding_selects_the_agent(stronger: dict[str, str], weaker: dict[str, str]) -> None:
     bindings = [bound(agent="lost", **weaker), bound(**stronger)]
     assert agent_for(CHAT, bindings, "default") == "won"
     assert agent_for(CHAT, bindings[::-1], "default") == "won"
 
 
 @pytest.mark.req("R-3")
-def test_a_binding_fits_only_where_everything_that_it_says_is_so() -> None:
+def test_a_binding_matches_only_if_all_its_fields_match() -> None:
     assert agent_for(CHAT, [bound(peer="p", channel="irc")], "Default") == "default"
     assert agent_for(CHAT, [bound(agent="first", channel="slack"), bound(channel="slack")], "x") == "first"

@@ -13,9 +13,9 @@ from interlock.session.chat.chat_words import ChatStatus, status_text
     (45_000, True, "context about 45,000 of 200,000 (22 %) · compactions 1"),
     (None, True, "context not reported by the agent · compactions 1"),
 ])
-def test_an_estimate_of_the_context_says_that_it_is_one(tokens: int | None, estimated: bool, line: str) -> None:
-    told = status_text(ChatStatus(
+def test_an_estimated_context_size_is_marked_as_an_estimate(tokens: int | None, estimated: bool, line: str) -> None:
+    text = status_text(ChatStatus(
         agent_id="own", model="m", state="idle", session_key="agent:own:main", session_id="s", age_ms=0, input_tokens=1,
         output_tokens=2, cost_usd=0.0, context_tokens=tokens, context_estimated=estimated, context_window=200_000,
         compactions=1, running=0, waiting=0, asking=0))
-    assert line in told.splitlines()
+    assert line in text.splitlines()

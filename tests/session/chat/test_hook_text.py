@@ -10,19 +10,19 @@ BODY = b'{"pull": {"title": "Fix {name} {/pull}", "labels": ["a", {"b": 1}], "a/
 
 
 @pytest.mark.req("R-4")
-@pytest.mark.parametrize(("template", "told"), [
+@pytest.mark.parametrize(("template", "text"), [
     ("{name} {delivery}", "github 17"), ("{/pull/title}", "Fix {name} {/pull}"), ("{/pull/labels/1}", '{"b":1}'),
     ("{/pull/labels/9}{/pull/labels/x}{/none}{/pull/title/x}", ""), ("{/pull/a~1b} {/n}", "true null"),
     ("plain", "plain"),
 ])
-def test_places_are_filled_and_what_stands_in_the_body_is_no_template(template: str, told: str) -> None:
+def test_placeholders_are_filled_and_text_of_the_body_is_not_a_template(template: str, text: str) -> None:
     check_template(template)
-    assert hook_text(template, "github", "17", BODY) == told
+    assert hook_text(template, "github", "17", BODY) == text
     assert hook_text("{body}", "github", "17", BODY) == BODY.decode()
 
 
 @pytest.mark.req("R-4")
-def test_a_body_that_is_no_json_or_too_long_is_told_all_the_same() -> None:
+def test_a_body_that_is_not_json_or_too_long_is_still_rendered() -> None:
     assert hook_text("{/a}|{body}", "x", "", b"\xff{" + b"[" * 9000)[:3] == "|\ufffd{"
     long = hook_text("{body}", "x", "", b"y" * (TEXT_MAX_CHARS + 7))
     assert long.endswith("[cut: 7 characters more]")
@@ -30,6 +30,6 @@ def test_a_body_that_is_no_json_or_too_long_is_told_all_the_same() -> None:
 
 @pytest.mark.req("R-4")
 @pytest.mark.parametrize("template", ["{nme}", "{}", "  ", "{a/b}"])
-def test_a_template_that_names_what_there_is_not_is_said(template: str) -> None:
+def test_a_template_with_an_unknown_placeholder_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
         check_template(template)

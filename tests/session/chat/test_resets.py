@@ -34,7 +34,7 @@ def at(text: str, zone: ZoneInfo = BERLIN, fold: int = 0) -> int:
 
 
 def shown(second: int, zone: ZoneInfo) -> datetime:
-    """What a clock on the wall shows."""
+    """The time of the wall clock."""
     return datetime.fromtimestamp(second, UTC).astimezone(zone).replace(tzinfo=None)
 
 
@@ -77,7 +77,7 @@ def zone_days(draw: st.DrawFn) -> tuple[str, date]:
 @example(("Pacific/Apia", date(2011, 12, 30)), 4)
 @example(("America/St_Johns", date(2010, 11, 7)), 0)
 @example(("America/Sao_Paulo", date(2018, 11, 4)), 0)
-def test_the_daily_hour_is_where_a_clock_on_the_wall_first_shows_it(zone_day: tuple[str, date], hour: int) -> None:
+def test_the_daily_hour_is_its_first_occurrence_on_the_wall_clock(zone_day: tuple[str, date], hour: int) -> None:
     name, day = zone_day
     assert daily_ms(day, hour, ZoneInfo(name)) == plain_daily_ms(day, hour, ZoneInfo(name))
 
@@ -86,7 +86,7 @@ def test_the_daily_hour_is_where_a_clock_on_the_wall_first_shows_it(zone_day: tu
 @settings(max_examples=60, deadline=None)
 @given(zone_days(), st.integers(0, 23), st.integers(0, 86_399))
 @example(("America/St_Johns", date(2010, 11, 6)), 0, 84_600)
-def test_a_daily_reset_is_due_once_for_each_day_that_the_wall_shows(
+def test_a_daily_reset_is_due_once_for_each_calendar_day(
     zone_day: tuple[str, date], hour: int, second: int
 ) -> None:
     name, day = zone_day
@@ -98,23 +98,23 @@ def test_a_daily_reset_is_due_once_for_each_day_that_the_wall_shows(
 
 
 @pytest.mark.req("I-2")
-def test_a_missing_hour_rolls_forward_and_one_shown_twice_is_its_first() -> None:
+def test_a_missing_hour_rolls_forward_and_a_repeated_one_is_its_first() -> None:
     assert daily_ms(date(2026, 3, 29), 2, BERLIN) == at("2026-03-29T03:00")
     assert daily_ms(date(2026, 10, 25), 2, BERLIN) == at("2026-10-25T02:00", fold=0)
     assert daily_ms(date(2026, 10, 25), 2, BERLIN) + 3_600_000 == at("2026-10-25T02:00", fold=1)
 
 
 @pytest.mark.req("I-1")
-def test_a_session_of_yesterday_is_over_at_four() -> None:
+def test_a_session_of_yesterday_ends_at_four() -> None:
     daily, clocks = Reset(4, None), Clocks(at("2026-06-01T22:00"), at("2026-06-02T03:59"))
     assert due(daily, clocks, at("2026-06-02T03:59"), BERLIN) is None
     assert due(daily, clocks, at("2026-06-02T04:00"), BERLIN) == "daily"
-    # What began at the very hour belongs to the day that begins there.
+    # A session begun at exactly that hour belongs to the day that begins then.
     assert due(daily, Clocks(at("2026-06-02T04:00"), 0), at("2026-06-03T03:59"), BERLIN) is None
 
 
 @pytest.mark.req("I-1")
-def test_with_both_the_one_that_is_due_first_is_the_cause() -> None:
+def test_with_both_rules_the_first_due_one_is_the_cause() -> None:
     both = Reset(4, 60 * 60_000)
     assert due(both, Clocks(at("2026-06-01T22:00"), at("2026-06-01T23:00")), at("2026-06-02T09:00"), BERLIN) == "idle"
     assert due(both, Clocks(at("2026-06-01T22:00"), at("2026-06-02T03:30")), at("2026-06-02T09:00"), BERLIN) == "daily"
@@ -123,7 +123,7 @@ def test_with_both_the_one_that_is_due_first_is_the_cause() -> None:
 
 
 @pytest.mark.req("I-2")
-def test_a_clock_that_was_ahead_does_not_keep_a_session_from_its_resets() -> None:
+def test_a_clock_that_was_ahead_does_not_prevent_resets() -> None:
     ahead, now = at("2031-01-01T12:00"), at("2026-06-01T22:00")
     assert due(Reset(4, 60 * 60_000), Clocks(ahead, ahead), now, BERLIN) is None, "it is as new as it can be"
 
@@ -148,7 +148,7 @@ def test_a_channels_rule_replaces_all_the_others() -> None:
 
 
 @pytest.mark.req("I-1")
-def test_the_old_idle_minutes_alone_mean_idle_alone() -> None:
+def test_the_old_idle_minutes_setting_alone_means_idle_resets_only() -> None:
     assert reset_for(ResetRules(), "direct", "chat") == Reset(4, None)
     assert reset_for(ResetRules(legacy_idle_minutes=7), "direct", "chat") == Reset(None, 7 * 60_000)
     assert reset_for(ResetRules(ResetRule(mode="daily"), legacy_idle_minutes=7), "direct", "x") == Reset(4, 7 * 60_000)
@@ -171,5 +171,5 @@ def test_the_old_idle_minutes_alone_mean_idle_alone() -> None:
     ("/ new", None),
     ("", None),
 ])
-def test_a_persons_word_for_a_new_session(message: str, asked: ResetCommand | None) -> None:
+def test_a_persons_command_for_a_new_session_is_recognised(message: str, asked: ResetCommand | None) -> None:
     assert read_reset(message, {"opus"}) == asked

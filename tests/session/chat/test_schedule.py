@@ -23,12 +23,12 @@ def ms(text: str) -> int:
 
 
 @pytest.mark.req("R-4")
-def test_a_missing_hour_is_due_at_the_jump_and_one_that_comes_twice_once() -> None:
+def test_a_missing_hour_is_due_at_the_jump_and_a_repeated_one_once() -> None:
     spring = list(islice(due_after("30 2 * * *", BERLIN, ms("2026-03-28T12:00+01:00")), 3))
     assert spring == [ms("2026-03-29T03:00+02:00"), ms("2026-03-30T02:30+02:00"), ms("2026-03-31T02:30+02:00")]
     autumn = list(islice(due_after("30 2 * * *", BERLIN, ms("2026-10-24T12:00+02:00")), 3))
     assert autumn == [ms("2026-10-25T02:30+02:00"), ms("2026-10-26T02:30+01:00"), ms("2026-10-27T02:30+01:00")]
-    # What is due every half hour goes by real time: both hours count.
+    # A half-hourly job follows real time: both hours count.
     begin, end = ms("2026-10-25T01:59+02:00"), ms("2026-10-25T03:00+01:00")
     assert how_often("*/30 * * * *", BERLIN, begin, end, 99) == 4
     assert how_often("*/30 * * * *", BERLIN, begin, end, 3) == 3
@@ -38,7 +38,7 @@ def test_a_missing_hour_is_due_at_the_jump_and_one_that_comes_twice_once() -> No
 
 @pytest.mark.req("R-4")
 @pytest.mark.parametrize("text", ["", "@daily", "* * * *", "* * * * * *", "61 * * * *", "0 0 31 4 *", "x * * * *"])
-def test_what_is_no_schedule_is_said(text: str) -> None:
+def test_an_invalid_schedule_is_refused(text: str) -> None:
     with pytest.raises(BadSchedule, match=r"five fields|is not a schedule|is never due"):
         check_schedule(text)
 
@@ -46,7 +46,7 @@ def test_what_is_no_schedule_is_said(text: str) -> None:
 @pytest.mark.req("R-4")
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(SCHEDULES), st.sampled_from(ZONES), st.integers(0, 20 * 365 * 24 * 60))
-def test_whoever_begins_again_at_any_instant_goes_on_with_the_same_instants(text: str, zone: str, minute: int) -> None:
+def test_a_schedule_restarted_at_any_instant_yields_the_same_instants(text: str, zone: str, minute: int) -> None:
     check_schedule(text)
     begin = round((datetime(2015, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)).timestamp() * 1000)
     expected = list(islice(due_after(text, ZoneInfo(zone), begin), 40))
@@ -55,7 +55,7 @@ def test_whoever_begins_again_at_any_instant_goes_on_with_the_same_instants(text
     for due in expected:
         at = next_due(text, ZoneInfo(zone), at or 0)
         assert at == due
-        # Also who looks just before it, as a gateway does that was started again.
+        # Also for a caller just before it, as a restarted gateway is.
         assert next_due(text, ZoneInfo(zone), due - 1) == due
 
 

@@ -23,11 +23,11 @@ SILENT = SendRule(action="deny")
     (SendRule(action="deny", key_prefix="agent:other:"), False),
     (SendRule(action="deny", channel="telegram", chat_type="direct"), False),
 ])
-def test_a_rule_fits_a_chat_that_has_everything_it_says(rule: SendRule, fits: bool) -> None:
+def test_a_rule_matches_a_chat_with_all_its_fields(rule: SendRule, fits: bool) -> None:
     assert may_send(SendRules(rules=[rule]), None, GROUP, KEY) is not fits
 
 
-def test_the_first_rule_that_fits_decides_and_else_the_default() -> None:
+def test_the_first_matching_rule_decides_and_otherwise_the_default() -> None:
     allow = SendRule(action="allow", channel="telegram")
     assert may_send(SendRules("deny", [allow, SILENT]), None, GROUP, KEY)
     assert not may_send(SendRules("allow", [SILENT, allow]), None, GROUP, KEY)
@@ -35,13 +35,13 @@ def test_the_first_rule_that_fits_decides_and_else_the_default() -> None:
     assert may_send(SendRules(), None, GROUP, KEY)
 
 
-def test_the_chats_own_entry_comes_before_every_rule() -> None:
+def test_the_sessions_own_policy_takes_precedence_over_every_rule() -> None:
     assert may_send(SendRules(rules=[SILENT]), "allow", GROUP, KEY)
     assert not may_send(SendRules(), "deny", GROUP, KEY)
 
 
 @pytest.mark.parametrize("table", [{}, {"action": "maybe"}, {"action": "deny", "chat_type": "group"},
                                    {"action": "deny", "chatType": "dm"}, {"action": "deny", "peer": "x"}])
-def test_a_rule_with_another_word_is_refused(table: dict[str, Any]) -> None:
+def test_a_rule_with_an_unknown_action_is_refused(table: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(table, SendRule)

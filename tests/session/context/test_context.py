@@ -1,4 +1,4 @@
-"""What a transcript puts before a model (X-1), and what damage does not do (X-4)."""
+"""The context that a transcript gives a model (X-1), also for a damaged one (X-4)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def context_of(entries: list[dict[str, Any]]) -> ModelContext:
     return context(read_tree(list(map(msgspec.json.encode, entries))))
 
 
-def said(entries: list[dict[str, Any]]) -> list[str]:
+def contents(entries: list[dict[str, Any]]) -> list[str]:
     return [message.get("content") or message["summary"] for message in context_of(entries).messages]
 
 
 @pytest.mark.req("X-1")
 def test_the_leaf_is_the_last_entry_and_its_branch_is_the_context() -> None:
     tree = [user("a", None), user("b", "a"), user("c", "a"), entry("custom", "d", "c", customType="x", data={})]
-    assert said(tree) == ["a", "c"]
-    assert said(tree[:2]) == ["a", "b"]
+    assert contents(tree) == ["a", "c"]
+    assert contents(tree[:2]) == ["a", "b"]
     assert context_of([]).messages == []
 
 
@@ -45,9 +45,9 @@ def test_the_last_compaction_on_the_path_wins() -> None:
 
     path = [user("a", None), user("b", "a"), compaction("k1", "b", "b"), user("c", "k1"), user("d", "c"),
             compaction("k2", "d", "d"), user("e", "k2")]
-    assert said(path) == ["sum k2", "d", "e"]
-    assert said(path[:4]) == ["sum k1", "b", "c"]
-    assert said([*path[:5], compaction("k2", "d", "nowhere"), path[6]]) == ["sum k2", "e"]
+    assert contents(path) == ["sum k2", "d", "e"]
+    assert contents(path[:4]) == ["sum k1", "b", "c"]
+    assert contents([*path[:5], compaction("k2", "d", "nowhere"), path[6]]) == ["sum k2", "e"]
     assert context_of(path).messages[0] == {"role": "compactionSummary", "summary": "sum k2", "tokensBefore": 9,
                                          "timestamp": AT_MS}
 
@@ -70,10 +70,10 @@ def test_messages_custom_messages_and_branch_summaries_contribute() -> None:
 
 
 @pytest.mark.req("X-4")
-def test_damage_ends_a_walk_and_never_hangs_it() -> None:
-    assert said([user("a", "b"), user("b", "a")]) == ["a", "b"]
-    assert said([user("a", "a")]) == ["a"]
-    assert said([user("a", None), user("b", "nowhere"), user("c", "b")]) == ["b", "c"]
+def test_a_damaged_tree_ends_the_walk_without_a_hang() -> None:
+    assert contents([user("a", "b"), user("b", "a")]) == ["a", "b"]
+    assert contents([user("a", "a")]) == ["a"]
+    assert contents([user("a", None), user("b", "nowhere"), user("c", "b")]) == ["b", "c"]
     lines = [b'{"type":"session","version":3,"id":"S"}', msgspec.json.encode(user("a", None)), b"\0\0\0", b"[1]",
              b'{"id":"x"}', b'{"type":"message","id":7}', b"\xff", b'{"type":"message","id":"b","parentId":"a"}',
              b'{"type":"mess']

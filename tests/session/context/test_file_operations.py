@@ -32,19 +32,19 @@ def test_a_file_is_read_or_changed_by_the_tools_name(entry: dict[str, Any], file
     assert files_of([entry], NONE) == files
 
 
-def test_what_was_changed_is_not_listed_as_read() -> None:
+def test_a_changed_file_is_not_listed_as_read() -> None:
     assert files_of([call("read", "1", path="a"), call("edit", "2", path="a"), call("read", "3", path="b")],
                     NONE) == Files(["b"], ["a"])
     assert files_of([call("edit", path="a")], Files(["a", "b"], ["c"])) == Files(["b"], ["a", "c"])
 
 
-def test_a_call_that_failed_or_was_denied_touched_nothing() -> None:
+def test_a_failed_or_denied_call_touches_no_file() -> None:
     assert files_of([call("edit", path="a"), result()], NONE) == NONE
     assert files_of([call("edit", path="a"), result(is_error=False)], NONE) == Files([], ["a"])
     assert files_of([call("edit", path="a"), result("another")], NONE) == Files([], ["a"])
 
 
-def test_an_id_that_comes_again_is_another_call() -> None:
+def test_a_repeated_id_is_another_call() -> None:
     assert files_of([call("edit", path="a"), call("edit", path="b"), result()], NONE) == Files([], ["a"])
 
 
@@ -52,7 +52,7 @@ def test_calls_without_an_id_do_not_replace_each_other() -> None:
     assert files_of([call("read", "", path="a"), call("read", "", path="b")], NONE).read == ["a", "b"]
 
 
-def test_the_last_ones_that_were_touched_are_carried() -> None:
+def test_the_most_recently_touched_files_are_carried() -> None:
     many = files_of([call("read", str(number), path=f"{number:04}") for number in range(MAX_FILES + 10)], NONE)
     assert (len(many.read), many.read[0]) == (MAX_FILES, "0010")
     again = files_of([call("read", path="0010"), call("read", "d", path="z")], many)
@@ -73,5 +73,5 @@ def test_odd_entries_touch_nothing(entry: dict[str, Any]) -> None:
     ({"readFiles": ["a", 7, None], "modifiedFiles": ["b"]}, Files(["a"], ["b"])), ({"readFiles": "a"}, NONE),
     (None, NONE), ([], NONE), ("text", NONE),
 ])
-def test_what_a_compaction_before_says_is_read_with_care(details: Any, files: Files) -> None:
+def test_the_file_lists_of_an_earlier_compaction_are_validated(details: Any, files: Files) -> None:
     assert Files.of_details(details) == files

@@ -18,12 +18,12 @@ def test_the_default_prompts_name_the_file_and_the_hint() -> None:
     assert TOKEN in system_prompt(Flush(), "2026-11-21")
 
 
-def test_a_configured_prompt_gets_the_hint_that_it_lacks() -> None:
+def test_a_configured_prompt_gets_the_missing_hint() -> None:
     assert prompt(Flush(prompt="Write it down on {date}."), "2026-11-21").startswith("Write it down on 2026-11-21.")
     assert TOKEN in prompt(Flush(prompt="Write it down."), "2026-11-21")
 
 
-def test_once_in_each_compaction_cycle_and_never_when_it_is_switched_off() -> None:
+def test_a_flush_runs_once_per_compaction_cycle_and_never_if_disabled() -> None:
     soft = thresholds(CompactionSettings(), WINDOW).flush
     assert soft == 176_000
     assert not flush_due(CompactionSettings(), WINDOW, soft, compactions=0, flushed_at=None)

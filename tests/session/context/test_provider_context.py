@@ -1,4 +1,4 @@
-"""A context as a provider takes it (Z-7): held against the rules that providers refuse by."""
+"""A context as a provider accepts it (Z-7), compared with the rules by which providers refuse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.session.context.provider_context import NO_OUTPUT, NO_RESULT, PROVIDERS, cleaned, provider_of
-from session.plain_compaction import random_talk
+from session.plain_compaction import random_turns
 
 pytestmark = [pytest.mark.req("Z-7")]
 Message = dict[str, Any]
@@ -33,7 +33,7 @@ def result(call: str, text: str = "out") -> Message:
 
 
 def check(messages: list[Message], provider: str) -> None:
-    """What every provider refuses a request for."""
+    """The reasons for which every provider refuses a request."""
     rules = provider_of(provider)
     waiting: list[str] = []
     for at, message in enumerate(messages):
@@ -59,15 +59,15 @@ def check(messages: list[Message], provider: str) -> None:
 
 @pytest.mark.parametrize("provider", [*PROVIDERS, "unheard-of/model"])
 def test_calls_and_results_are_paired_and_ordered(provider: str) -> None:
-    talk = [user("go"), calls("a", "b"), result("b", "second"), user("meanwhile"), result("a", "first"),
+    chat = [user("go"), calls("a", "b"), result("b", "second"), user("meanwhile"), result("a", "first"),
             result("nobody"), result("a", "again")]
-    clean = cleaned(talk, provider)
+    clean = cleaned(chat, provider)
     check(clean, provider)
     results = [message["content"][0]["text"] for message in clean if message["role"] == "toolResult"]
     assert results == ["first", "second"]
 
 
-def test_a_call_without_a_result_gets_one_that_says_so() -> None:
+def test_a_call_without_a_result_gets_a_result_with_that_remark() -> None:
     clean = cleaned([user("go"), calls("a"), user("and?")], "anthropic")
     check(clean, "anthropic")
     assert clean[2]["content"][0]["text"] == NO_RESULT
@@ -77,35 +77,35 @@ def test_a_call_without_a_result_gets_one_that_says_so() -> None:
 @pytest.mark.parametrize(("provider", "call_id"), [
     ("anthropic", "functions.ls:0"), ("openai", "x" * 41), ("mistral", "call_1"), ("mistral", "functions.ls:0")])
 def test_ids_are_in_the_providers_alphabet_and_the_same_each_time(provider: str, call_id: str) -> None:
-    talk = [user("go"), calls(call_id, "call_2"), result(call_id), result("call_2")]
-    clean = cleaned(talk, provider)
+    chat = [user("go"), calls(call_id, "call_2"), result(call_id), result("call_2")]
+    clean = cleaned(chat, provider)
     check(clean, provider)
-    assert cleaned(talk, provider) == clean
+    assert cleaned(chat, provider) == clean
     kept = cleaned([user("go"), calls("abcdefghi"), result("abcdefghi")], provider)
     assert kept[2]["toolCallId"] == "abcdefghi"
 
 
-def test_nothing_is_empty() -> None:
-    talk = [user("  "), user([]), user("go"), calls("a", text=" "), result("a", ""),
+def test_no_message_is_empty() -> None:
+    chat = [user("  "), user([]), user("go"), calls("a", text=" "), result("a", ""),
             {"role": "assistant", "content": [], "stopReason": "error"},
             {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}, user("on")]
-    clean = cleaned(talk, "openai")
+    clean = cleaned(chat, "openai")
     check(clean, "openai")
     assert [message["role"] for message in clean] == ["user", "assistant", "toolResult", "user"]
     assert clean[2]["content"][0]["text"] == NO_OUTPUT
 
 
-def test_what_is_no_message_of_a_model_becomes_one() -> None:
-    talk = [{"role": "compactionSummary", "summary": "so far", "tokensBefore": 1, "timestamp": 1},
+def test_entries_that_are_not_model_messages_are_converted() -> None:
+    chat = [{"role": "compactionSummary", "summary": "so far", "tokensBefore": 1, "timestamp": 1},
             {"role": "branchSummary", "summary": "tried", "fromId": "a", "timestamp": 1},
             {"role": "custom", "customType": "x", "content": "note", "display": False, "timestamp": 1},
             {"role": "bashExecution", "command": "ls", "output": "f", "exitCode": 2, "timestamp": 1},
             {"role": "bashExecution", "command": "secret", "output": "s", "excludeFromContext": True, "timestamp": 1},
             {"role": "unheard of", "content": "x"}]
-    said = str(cleaned(talk, "openai"))
-    assert all(word in said for word in ("so far", "tried", "note", "Ran `ls`", "exit code 2"))
-    assert "secret" not in said
-    assert len(cleaned(talk, "anthropic")) == 1, "all of one user"
+    shown = str(cleaned(chat, "openai"))
+    assert all(word in shown for word in ("so far", "tried", "note", "Ran `ls`", "exit code 2"))
+    assert "secret" not in shown
+    assert len(cleaned(chat, "anthropic")) == 1, "all of one user"
 
 
 def test_a_conversation_that_begins_in_mid_turn_begins_with_its_user() -> None:
@@ -123,20 +123,20 @@ MESSAGES = st.lists(st.one_of(
 
 
 @settings(max_examples=300, deadline=None)
-@given(talk=MESSAGES, provider=st.sampled_from([*PROVIDERS, "other"]))
-def test_whatever_stands_in_a_file_can_be_sent_and_is_not_changed_itself(talk: list[Message], provider: str) -> None:
-    before = copy.deepcopy(talk)
-    clean = cleaned(talk, provider)
+@given(chat=MESSAGES, provider=st.sampled_from([*PROVIDERS, "other"]))
+def test_any_file_content_is_sent_in_a_valid_form_and_not_changed_itself(chat: list[Message], provider: str) -> None:
+    before = copy.deepcopy(chat)
+    clean = cleaned(chat, provider)
     check(clean, provider)
-    assert talk == before
+    assert chat == before
     assert cleaned(clean, provider) == clean
 
 
 @pytest.mark.parametrize("provider", [*PROVIDERS])
-def test_what_is_clean_loses_nothing(provider: str) -> None:
+def test_a_valid_context_is_unchanged(provider: str) -> None:
     for seed in range(20):
-        talk = [one["message"] for one in random_talk(random.Random(seed), 6).entries if one["type"] == "message"]
-        clean = cleaned(talk, provider)
+        chat = [one["message"] for one in random_turns(random.Random(seed), 6).entries if one["type"] == "message"]
+        clean = cleaned(chat, provider)
         check(clean, provider)
-        assert sum(one["role"] == "toolResult" for one in clean) == sum(one["role"] == "toolResult" for one in talk)
+        assert sum(one["role"] == "toolResult" for one in clean) == sum(one["role"] == "toolResult" for one in chat)
         assert NO_RESULT not in str(clean)

@@ -29,12 +29,12 @@ def test_the_estimate_is_not_below_the_true_count_by_more_than_a_tenth(name: str
         assert ratio <= 1.4, "the request is compacted much too early"
 
 
-def test_over_all_english_and_code_the_estimate_is_a_fifth_too_high() -> None:
+def test_for_english_and_code_the_total_estimate_is_a_fifth_too_high() -> None:
     names = [name for name in COUNTS if name.startswith(("english", "code"))]
     assert 1.0 <= sum(estimated_tokens(sample(name)) for name in names) / sum(COUNTS[name] for name in names) <= 1.25
 
 
-def test_a_quarter_of_the_characters_is_far_too_low_for_korean() -> None:
+def test_a_quarter_of_the_character_count_is_far_too_low_for_korean() -> None:
     """The rule that this one replaces: it would let a Korean conversation run over its window."""
     assert len(sample("korean_talk")) / 4 < 0.6 * COUNTS["korean_talk"]
 
@@ -42,7 +42,7 @@ def test_a_quarter_of_the_characters_is_far_too_low_for_korean() -> None:
 @given(st.lists(st.sampled_from(sorted(COUNTS)), min_size=1, max_size=12), st.randoms(use_true_random=False),
        st.sampled_from(["", " ", "\n", ", "]))
 def test_mixtures_are_not_estimated_below_their_parts(names: list[str], dice: random.Random, between: str) -> None:
-    """What stands together may take fewer tokens than its parts, never many more: so parts bound a mixture."""
+    """Joined text may take fewer tokens than its parts, never many more: so the parts bound a mixture."""
     parts = [sample(name) for name in names]
     parts = [line for part in parts for line in part.splitlines(keepends=True)]
     dice.shuffle(parts)
@@ -50,9 +50,9 @@ def test_mixtures_are_not_estimated_below_their_parts(names: list[str], dice: ra
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\ud83d", "\x00\x01", "\U0010ffff", "\u200d" * 50, "\r\n" * 50])
-def test_a_text_that_is_none_has_an_estimate_all_the_same(text: str) -> None:
+def test_invalid_text_still_has_an_estimate(text: str) -> None:
     assert 0 < estimated_tokens(text) <= 4 * len(text.encode("utf-8", "replace"))
 
 
-def test_nothing_has_no_tokens() -> None:
+def test_an_empty_text_has_no_tokens() -> None:
     assert estimated_tokens("") == 0

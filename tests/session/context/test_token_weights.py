@@ -23,7 +23,7 @@ def test_the_stored_counts_and_characters_are_the_tokenizers() -> None:
     assert made == "".join(token_weights.CHARACTERS)
 
 
-def test_the_random_samples_are_those_that_the_command_writes() -> None:
+def test_the_random_samples_are_those_of_the_generator() -> None:
     for name, text in random_samples().items():
         assert sample(name) == text + "\n"
 
@@ -35,7 +35,7 @@ def test_each_letter_has_one_weight_and_rare_ones_weigh_more() -> None:
     assert weights == sorted(weights)
 
 
-def test_blocks_begin_behind_ascii_in_the_order_in_which_they_are_searched() -> None:
+def test_blocks_begin_after_ascii_in_search_order() -> None:
     starts = [start for start, _ in token_weights.BLOCKS]
     assert starts[0] == 0x80
     assert all(one < other for one, other in pairwise(starts))

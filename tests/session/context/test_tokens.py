@@ -47,7 +47,7 @@ def test_pieces_of_all_samples_are_close_to_their_true_count_or_above(pieces: li
     assert text_tokens(text) >= 0.85 * true - 12
 
 
-def test_a_tokenizer_that_is_installed_counts_instead_but_for_what_is_very_long() -> None:
+def test_an_installed_tokenizer_is_used_except_for_very_long_text() -> None:
     seen: list[int] = []
     use_tokenizer(lambda text: seen.append(len(text)) or 7)
     try:
@@ -66,7 +66,7 @@ def test_more_text_is_never_fewer_tokens(one: str, other: str) -> None:
     assert text_tokens(one) <= 4 * len(one.encode("utf-8", "replace")) + 1
 
 
-def test_a_message_counts_all_that_is_sent_of_it() -> None:
+def test_a_message_is_counted_with_all_its_sent_parts() -> None:
     call = {"type": "toolCall", "id": "c", "name": "read", "arguments": {"path": "a/b.txt"}}
     answer = {"role": "assistant", "content": [{"type": "text", "text": "here"}, call,
                                                {"type": "thinking", "thinking": "hm"}]}
@@ -80,17 +80,17 @@ def test_a_message_counts_all_that_is_sent_of_it() -> None:
 
 @pytest.mark.parametrize("odd", [{}, {"role": 7}, {"role": "user", "content": {"a": object()}},
                                  {"role": "user", "content": [None, 3, {"type": "unheard"}]}])
-def test_an_odd_message_has_a_figure_too(odd: dict[str, Any]) -> None:
+def test_a_malformed_message_has_an_estimate_too(odd: dict[str, Any]) -> None:
     assert message_tokens(odd) >= MESSAGE_TOKENS
 
 
-def test_entries_that_are_not_in_context_count_nothing() -> None:
+def test_entries_outside_the_context_count_as_zero() -> None:
     assert entry_tokens({"type": "custom", "customType": "x", "data": {"a": "long " * 100}}) == 0
     assert entry_tokens({"type": "message", "message": "no object"}) == 0
     assert entry_tokens({"type": "custom_message", "content": "note"}) > MESSAGE_TOKENS
 
 
-def test_reports_teach_how_a_model_counts_whatever_stands_beside_the_conversation() -> None:
+def test_reports_calibrate_the_estimate_apart_from_fixed_overhead() -> None:
     learned = Calibration().adjusted(1_000, 9_000)  # 8,000 of them are instructions and tools.
     assert learned.factor == 1.0
     for turn in range(1, 30):
@@ -101,7 +101,7 @@ def test_reports_teach_how_a_model_counts_whatever_stands_beside_the_conversatio
 
 
 @given(st.lists(st.tuples(st.integers(-10, MAX_TOKENS * 2), st.integers(-10, MAX_TOKENS * 2)), max_size=30))
-def test_no_report_takes_the_factor_out_of_its_bounds(reports: list[tuple[int, int]]) -> None:
+def test_no_report_moves_the_factor_out_of_its_bounds(reports: list[tuple[int, int]]) -> None:
     learned = Calibration()
     for estimated, reported in reports:
         learned = learned.adjusted(estimated, reported)

@@ -1,4 +1,4 @@
-"""The editable view of sessions: what a person changed in it, and what is refused (N-1, I-4)."""
+"""The editable view of sessions: a person's changes in it, and refused ones (N-1, I-4)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_view_is_json_with_the_names_of_the_session_store() -> None:
 
 
 @pytest.mark.req("N-1")
-def test_only_what_a_person_changed_is_an_edit() -> None:
+def test_only_changed_fields_are_edits() -> None:
     assert differences(VIEW, VIEW) == ([], [])
     found = differences(VIEW, edited(label="play", modelOverride="opus", thinkingLevel=..., theirs=..., mine=[None]))
     assert found.refused == []
@@ -65,7 +65,7 @@ def test_only_what_a_person_changed_is_an_edit() -> None:
 
 
 @pytest.mark.req("N-1")
-def test_an_entry_that_is_deleted_is_meant_and_a_view_without_any_is_lost() -> None:
+def test_a_deleted_entry_is_an_edit_and_an_empty_view_is_an_error() -> None:
     assert differences(VIEW, {"agent:shell:main": VIEW["agent:shell:main"]}).edits == [
         EntryEdit("agent:shell:dm:ann", "S1", {}, deleted=True)]
     lost = differences(VIEW, {})
@@ -83,7 +83,7 @@ def test_an_entry_that_is_deleted_is_meant_and_a_view_without_any_is_lost() -> N
     ({"archivedAt": 5}, "`interlock sessions archive`"), ({"mine": "x" * 20_000}, "more than is kept"),
     ({"mine": "\ud800"}, "a value that JSON cannot carry"),
 ])
-def test_what_cannot_be_set_is_refused_alone_in_one_sentence(fields: dict[str, Any], sentence: str) -> None:
+def test_a_read_only_field_is_refused_alone_in_one_sentence(fields: dict[str, Any], sentence: str) -> None:
     found = differences(VIEW, edited(**fields, displayName="Ann"))
     assert found.edits == [EntryEdit("agent:shell:dm:ann", "S1", {"displayName": "Ann"})]
     assert len(found.refused) == 1
@@ -92,7 +92,7 @@ def test_what_cannot_be_set_is_refused_alone_in_one_sentence(fields: dict[str, A
 
 
 @pytest.mark.req("N-1")
-def test_entries_that_are_none_and_keys_that_nobody_knows_are_refused() -> None:
+def test_malformed_entries_and_unknown_keys_are_refused() -> None:
     for entry in (None, 7, "x", [], True):
         found = differences(VIEW, {**VIEW, "agent:shell:main": entry})
         assert (found.edits, len(found.refused)) == ([], 1)
@@ -112,11 +112,11 @@ def test_entries_that_are_none_and_keys_that_nobody_knows_are_refused() -> None:
     (b"[" * 100_000, "nested too deeply"), (b'{"a": ' + b"9" * 5000 + b"}", "a number that is too long"),
     (b"\0" * 100, "not JSON"),
 ])
-def test_a_text_that_is_no_view_is_one_sentence(bad: bytes, sentence: str) -> None:
-    with pytest.raises(BadView) as told:
+def test_a_text_that_is_not_a_view_is_refused_in_one_sentence(bad: bytes, sentence: str) -> None:
+    with pytest.raises(BadView) as refusal:
         read_view(bad)
-    assert sentence in str(told.value)
-    assert str(told.value).isprintable()
+    assert sentence in str(refusal.value)
+    assert str(refusal.value).isprintable()
 
 
 ATOM = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
@@ -126,7 +126,7 @@ JSON = ATOM | st.lists(ATOM, max_size=2) | st.dictionaries(st.text(max_size=2), 
 @pytest.mark.req("N-1")
 @given(st.dictionaries(st.sampled_from([*VIEW, "x", "agent:shell:y"]), JSON | st.dictionaries(
     st.sampled_from([*ENTRY, *EDITABLE, "x"]), JSON, max_size=6), max_size=3))
-def test_whatever_comes_back_only_fields_that_may_be_set_are_ever_taken(after: dict[str, Any]) -> None:
+def test_only_editable_fields_are_ever_applied(after: dict[str, Any]) -> None:
     found = differences(VIEW, after)
     for edit in found.edits:
         assert edit.session_id == VIEW[edit.key]["sessionId"]

@@ -31,7 +31,7 @@ def loaded(revision: int = 10, updated_ms: int = 1, **fields: Any) -> dict[str, 
 
 
 @given(FIELDS, FIELDS, FIELDS)
-def test_exactly_what_the_person_changed_is_found_whatever_changed_since(
+def test_exactly_the_persons_changes_are_found_despite_later_ones(
     before: dict[str, Any], edited: dict[str, Any], since: dict[str, Any],
 ) -> None:
     text = loaded(10, 1, **before)
@@ -46,7 +46,7 @@ def test_exactly_what_the_person_changed_is_found_whatever_changed_since(
     assert found.edits == ([EntryEdit(KEY, "S1", wanted)] if wanted else [])
 
 
-def test_what_an_earlier_text_of_the_same_version_said_is_not_applied_again() -> None:
+def test_a_value_of_an_earlier_text_of_the_same_version_is_not_applied_again() -> None:
     first = loaded()
     first[KEY]["label"] = "mine"
     second = json.loads(json.dumps(first))
@@ -76,7 +76,7 @@ def test_a_deletion_in_the_last_text_is_exact_and_in_an_older_one_carries_its_in
     ({"label": 7}, "label: a text that is not empty"),
     ({"archivedAt": 1}, "what the gateway counts itself was changed"),
 ])
-def test_what_cannot_be_taken_is_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_edit_is_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
     text = loaded()
     last = loaded()
     text[KEY].update(change)
@@ -86,7 +86,7 @@ def test_what_cannot_be_taken_is_refused_in_one_sentence(change: dict[str, Any],
     assert sentence in found.refused[0]
 
 
-def test_an_entry_under_another_key_is_no_session() -> None:
+def test_an_entry_under_another_key_is_not_a_session() -> None:
     text = loaded()
     text["agent:shell:copy"] = {**text[KEY], "label": "x"}
     found = marked_differences([loaded()], text)

@@ -3,7 +3,7 @@
     pip install toktok-rs
     python tests/session/tokens/count.py
 
-writes the samples that are random, and `counts.json`: what o200k_base has of each `*.txt` beside it. With --characters
+writes the samples that are random, and `counts.json`: the o200k_base count of each `*.txt` here. With --characters
 it prints the table of `interlock.session.context.token_weights`.
 """
 
@@ -70,7 +70,7 @@ def character_table(count: list[int]) -> str:
 
 
 def characters() -> list[str]:
-    """Return the characters of the table; what counts nothing there is empty."""
+    """Return the characters of the table; entries without a count are empty."""
     return [chr(point) if point >= 0x80 and not 0xD800 <= point < 0xE000 else "" for point in range(0x10000)]
 
 
@@ -87,9 +87,9 @@ def main() -> None:
     files = sorted(HERE.glob("*.txt"))
     texts = [file.read_bytes().decode() for file in files]
     counts = dict(zip((file.stem for file in files), toktok.batch_count(texts, ENCODING), strict=True))
-    told = {"tokenizer": f"{ENCODING} (toktok-rs {version('toktok-rs')})",
-            "command": "python tests/session/tokens/count.py", "counts": counts}
-    (HERE / "counts.json").write_text(json.dumps(told, indent=2) + "\n")
+    result = {"tokenizer": f"{ENCODING} (toktok-rs {version('toktok-rs')})",
+              "command": "python tests/session/tokens/count.py", "counts": counts}
+    (HERE / "counts.json").write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

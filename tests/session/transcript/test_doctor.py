@@ -21,7 +21,7 @@ pytestmark = pytest.mark.req("X-4")
 TOP = Header(version=3, id="S", timestamp=AT, cwd="/w")
 
 
-def mended(data: bytes) -> bytes:
+def repaired(data: bytes) -> bytes:
     lines = repair(data, TOP, os.urandom).lines
     assert examine(b"".join(line + b"\n" for line in lines)).sound
     return b"".join(line + b"\n" for line in lines)
@@ -36,11 +36,11 @@ def chain(*texts: str) -> list[dict[str, Any]]:
              "message": {"role": "user", "content": text, "timestamp": 1}} for number, text in enumerate(texts)]
 
 
-def test_a_sound_file_has_nothing_to_mend() -> None:
+def test_a_sound_file_needs_no_repair() -> None:
     data = file_of(random_entries(random.Random(1), 40))
     report = examine(data)
     assert (report.sound, report.entries, report.version) == (True, 40, 3)
-    assert [msgspec.json.decode(line) for line in mended(data).split(b"\n")[:-1]] == [
+    assert [msgspec.json.decode(line) for line in repaired(data).split(b"\n")[:-1]] == [
         msgspec.json.decode(line) for line in data.split(b"\n")[:-1]]
 
 
@@ -67,32 +67,32 @@ def test_a_sound_file_has_nothing_to_mend() -> None:
     (lambda d: d.replace(b'"role":"user","content":"b"', b'"role":"assistant","content":"b"'), ["broken_field"],
      ["a", [{"type": "text", "text": "b"}], "c"]),
 ])  # fmt: skip
-def test_each_damage_is_said_and_mended(spoil: Any, kinds: list[str], left: list[str]) -> None:
+def test_each_damage_is_reported_and_repaired(spoil: Any, kinds: list[str], left: list[str]) -> None:
     data = spoil(file_of(chain("a", "b", "c")))
     assert list(examine(data).counts) == kinds
-    assert texts(mended(data)) == left
+    assert texts(repaired(data)) == left
 
 
-def test_a_torn_line_that_the_next_one_ran_into_gives_back_the_next() -> None:
+def test_a_torn_line_joined_with_the_next_yields_the_next() -> None:
     lines = lines_of(chain("a", "b", "c"))
     data = b"\n".join([lines[0], lines[1], lines[2][:30] + lines[3], b""])
     assert examine(data).counts == {"garbage": 1}
     assert texts(data) == ["a"]
-    assert texts(mended(data)) == ["a", "c"], "what follows the lost entry hangs below the entry before it"
+    assert texts(repaired(data)) == ["a", "c"], "what follows the lost entry hangs below the entry before it"
 
 
-def test_one_id_twice_the_last_keeps_it_and_context_stays() -> None:
+def test_of_two_entries_with_one_id_the_last_keeps_it_and_the_context_stays() -> None:
     entries = chain("a", "b", "c")
     data = file_of([*entries[:2], {**entries[1], "message": {"role": "user", "content": "B", "timestamp": 1}},
                     entries[2]])
     assert examine(data).counts == {"duplicate_id": 1}
-    assert texts(data) == texts(mended(data)) == ["a", "B", "c"]
-    assert len(read_tree(mended(data).split(b"\n")).nodes) == 4, "what was said under the other is kept"
+    assert texts(data) == texts(repaired(data)) == ["a", "B", "c"]
+    assert len(read_tree(repaired(data).split(b"\n")).nodes) == 4, "what was said under the other is kept"
     same = file_of([*entries[:2], entries[1], entries[2]])
-    assert len(read_tree(mended(same).split(b"\n")).nodes) == 3
+    assert len(read_tree(repaired(same).split(b"\n")).nodes) == 3
 
 
-def test_places_are_given_in_lines_and_bytes() -> None:
+def test_places_are_reported_in_lines_and_bytes() -> None:
     data = file_of(chain("a", "b")).replace(b"\n", b"\n\n?\n", 1)
     (found,) = examine(data).findings
     assert found.line == 3
@@ -101,7 +101,7 @@ def test_places_are_given_in_lines_and_bytes() -> None:
 
 @given(st.integers(0, 2**32), st.data())
 @settings(max_examples=80, deadline=None)
-def test_whatever_befell_it_the_mended_file_is_sound(seed: int, data: st.DataObject) -> None:
+def test_a_repaired_file_is_sound_after_any_damage(seed: int, data: st.DataObject) -> None:
     entries = random_entries(random.Random(seed), 12)
     dice = random.Random(seed + 1)
     for _ in range(data.draw(st.integers(0, 3))):
@@ -111,7 +111,7 @@ def test_whatever_befell_it_the_mended_file_is_sound(seed: int, data: st.DataObj
     at = data.draw(st.integers(0, len(whole)))
     spoilt = whole[:at] + data.draw(st.binary(max_size=20)) + whole[at + data.draw(st.integers(0, 300)) :]
     before = {node.id for node in read_tree(spoilt.split(b"\n")).nodes}
-    assert before <= set(read_tree(mended(spoilt).split(b"\n")).at), "no entry that could be read is lost"
+    assert before <= set(read_tree(repaired(spoilt).split(b"\n")).at), "no entry that could be read is lost"
 
 
 @pytest.mark.parametrize("entry", [
@@ -125,14 +125,14 @@ def test_whatever_befell_it_the_mended_file_is_sound(seed: int, data: st.DataObj
     {"type": "branch_summary"}, {"type": "model_change", "provider": "p"}, {"type": "thinking_level_change"},
     {"type": "label", "label": "l"}, {"type": "session_info", "name": 5},
 ])
-def test_an_entry_without_what_its_type_needs_is_kept_out_of_context(entry: dict[str, Any]) -> None:
+def test_an_entry_without_required_fields_is_kept_out_of_context(entry: dict[str, Any]) -> None:
     before, after = chain("a", "b")
     data = file_of([before, {**entry, "id": "x", "parentId": "e0", "timestamp": AT}, {**after, "parentId": "x"}])
     report = examine(data)
     assert (report.sound, report.counts) == (False, {"broken_field": 1})
     assert report.findings[0].entry_id == "x"
-    whole = read_tree(mended(data).split(b"\n"))
-    assert texts(mended(data)) == ["a", "b"]
+    whole = read_tree(repaired(data).split(b"\n"))
+    assert texts(repaired(data)) == ["a", "b"]
     kept = whole.entry(whole.at["x"])
     assert (kept["type"], kept["customType"], kept["parentId"]) == ("custom", "interlock.broken", "e0")
     assert entry.items() <= kept["data"].items(), "nothing of it is lost"
@@ -143,7 +143,7 @@ def test_an_entry_without_what_its_type_needs_is_kept_out_of_context(entry: dict
     {"type": "message", "message": {"role": "newRole"}},
     {"type": "message", "message": {"role": "custom", "content": "old hook"}},
 ])
-def test_what_no_program_looks_at_may_be_missing(entry: dict[str, Any]) -> None:
+def test_unused_fields_may_be_missing(entry: dict[str, Any]) -> None:
     before, after = chain("a", "b")
     data = file_of([before, {**entry, "id": "x", "parentId": "e0", "timestamp": AT}, {**after, "parentId": "x"}])
     assert examine(data).sound

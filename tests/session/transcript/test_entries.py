@@ -1,4 +1,4 @@
-"""The lines of a transcript (X-3): what is written of each kind of entry, and what a line must say to be appended."""
+"""The lines of a transcript (X-3): the fields written for each kind of entry, and those required to append one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_id_is_drawn_again_on_collision() -> None:
 
 
 @pytest.mark.req("X-3")
-def test_lines_say_what_the_format_asks_for() -> None:
+def test_lines_have_the_required_fields() -> None:
     assert msgspec.json.decode(header_line("S", "2026-01-01T00:00:00.000Z", "/w")) == {
         "type": "session", "version": 3, "id": "S", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/w"}
     line = entry_line(NOTICE, "0000000a", None, "at")
@@ -69,16 +69,16 @@ def test_lines_say_what_the_format_asks_for() -> None:
     (BranchSummary("f", "left"), {"type": "branch_summary", "fromId": "f", "summary": "left"}),
     (COMPACTED, {"type": "compaction", "summary": "so far", "firstKeptEntryId": "k", "tokensBefore": 9, "details": {}}),
 ])
-def test_each_kind_of_entry_is_written_with_its_place(draft: Draft, written: dict[str, Any]) -> None:
+def test_each_kind_of_entry_is_written_with_id_and_parent(draft: Draft, written: dict[str, Any]) -> None:
     line = entry_line(draft, "0000000a", "p", "at")
     assert msgspec.json.decode(line) == {"id": "0000000a", "parentId": "p", "timestamp": "at", **written}
     assert b"\n" not in line
 
 
-def test_an_assistants_message_has_figures_where_the_agent_reports_none() -> None:
-    said = AssistantMessage(timestamp=1, content=[], api="rawp", provider="p", model="m", usage=TokenFigures(),
-                            stop_reason="stop")
-    usage = msgspec.json.decode(entry_line(said, "a", None, "at"))["message"]["usage"]
+def test_an_assistants_message_has_usage_even_if_the_agent_reports_none() -> None:
+    entry = AssistantMessage(timestamp=1, content=[], api="rawp", provider="p", model="m", usage=TokenFigures(),
+                             stop_reason="stop")
+    usage = msgspec.json.decode(entry_line(entry, "a", None, "at"))["message"]["usage"]
     assert usage == {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0,
                      "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}}
 
@@ -92,7 +92,7 @@ def test_an_origin_marks_a_message_and_nothing_else() -> None:
 @pytest.mark.req("X-1")
 @pytest.mark.parametrize(("draft", "in_context"), [
     (USER, True), (BranchSummary("f", "left"), True), (COMPACTED, True), (NOTICE, False), (Label("e", None), False)])
-def test_notes_and_labels_change_nothing_that_a_model_reads(draft: Draft, in_context: bool) -> None:
+def test_notes_and_labels_do_not_change_the_context(draft: Draft, in_context: bool) -> None:
     assert contributes(draft) is in_context
     assert isinstance(draft, MessageBody) <= in_context
 
@@ -106,5 +106,5 @@ def test_notes_and_labels_change_nothing_that_a_model_reads(draft: Draft, in_con
     (b'{"type":7,"id":"a"}', None), (b'{"type":"x"}', None), (b"[]", None), (b"null", None), (b"\0\0", None),
     (b'{"type":"x","id":"a"', None), (b"", None), (b"[" * 100_000, None),
 ])
-def test_a_damaged_line_has_a_place_if_its_type_and_id_can_be_read(line: bytes, stub: Stub | None) -> None:
+def test_a_damaged_line_is_in_the_tree_if_its_type_and_id_are_readable(line: bytes, stub: Stub | None) -> None:
     assert read_stub(line) == stub

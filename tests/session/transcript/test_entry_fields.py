@@ -34,7 +34,7 @@ TEXT = [{"type": "text", "text": "hi"}]
     ({"type": "label", "label": "x"}, "targetId"), ({"type": "session_info", "name": 7}, "name"),
     ({"type": "custom_message"}, "content"),
 ])
-def test_the_first_field_that_a_reader_would_miss_is_named(entry: dict[str, Any], field: str) -> None:
+def test_the_first_missing_field_is_named(entry: dict[str, Any], field: str) -> None:
     assert broken_field(entry) == field
 
 
@@ -53,22 +53,22 @@ def test_every_entry_that_we_write_is_sound() -> None:
 
 
 @pytest.mark.parametrize("role", ["assistant", "toolResult"])
-def test_a_text_in_the_place_of_a_list_becomes_a_part(role: str) -> None:
-    mended = repaired_entry(message(role=role, content="hi", toolCallId="c", toolName="ls"))
-    assert mended["message"]["content"] == TEXT
-    assert (mended["id"], mended["parentId"]) == ("a", "p")
-    assert broken_field(mended) is None
+def test_a_text_instead_of_a_list_becomes_a_part(role: str) -> None:
+    fixed = repaired_entry(message(role=role, content="hi", toolCallId="c", toolName="ls"))
+    assert fixed["message"]["content"] == TEXT
+    assert (fixed["id"], fixed["parentId"]) == ("a", "p")
+    assert broken_field(fixed) is None
 
 
 @pytest.mark.parametrize("entry", [message(role="user", content=7), message(role="toolResult", content="hi"),
                                    {"type": "message", "id": "a", "parentId": "p", "timestamp": "at"}])
-def test_anything_else_is_kept_whole_in_its_place_and_out_of_context(entry: dict[str, Any]) -> None:
-    mended = repaired_entry(entry)
-    assert (mended["type"], mended["customType"], mended["id"], mended["parentId"]) == ("custom", BROKEN, "a", "p")
-    assert mended["data"]["type"] == "message"
-    assert broken_field(mended) is None
-    assert repaired_entry(mended) is mended
+def test_any_other_entry_is_kept_unchanged_in_the_tree_and_out_of_context(entry: dict[str, Any]) -> None:
+    fixed = repaired_entry(entry)
+    assert (fixed["type"], fixed["customType"], fixed["id"], fixed["parentId"]) == ("custom", BROKEN, "a", "p")
+    assert fixed["data"]["type"] == "message"
+    assert broken_field(fixed) is None
+    assert repaired_entry(fixed) is fixed
 
 
-def test_a_broken_entry_without_a_place_gets_none() -> None:
+def test_a_broken_entry_without_a_place_in_the_tree_gets_none() -> None:
     assert repaired_entry({"type": "label"}) == {"type": "custom", "customType": BROKEN, "data": {"type": "label"}}

@@ -41,7 +41,7 @@ PLAIN = b'{"type":"message", "id":"a7","parentId":"a6","message":{"role":"user",
 WHOLE = [HEADER, USER, CALL, RESULT, SUMMARY, CUSTOM, UNKNOWN, PLAIN]
 
 
-def test_what_was_said_is_redacted_wherever_it_stands_and_what_names_stays() -> None:
+def test_texts_are_redacted_everywhere_and_names_are_kept() -> None:
     after = leaving(WHOLE, hush)
     assert SECRET.encode() not in b"\n".join(after.lines)
     assert after.redacted == 6

@@ -1,4 +1,4 @@
-"""A line that is JSON and cannot be decoded here is read all the same, and says the same but for that (X-4)."""
+"""A line of JSON that cannot be decoded here is still read, with the same content except for that part (X-4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VALUES = st.recursive(TEXTS | st.integers(-9, 9) | st.none(), lambda inner: st.l
 
 
 def replaced(value: Any) -> Any:
-    """What UTF-16 makes of a value: pairs join, halves become U+FFFD."""
+    """A value after UTF-16 encoding: pairs join, halves become U+FFFD."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
@@ -46,14 +46,14 @@ def test_halves_of_surrogate_pairs_are_read_as_u_fffd(value: Any, ascii_only: bo
     (rb'"\ud83d"', True), (rb'"\ud83d\ude00"', False), (rb'"\\ud83d"', False), (rb'"\\\ud83d"', True),
     (rb'"\uDE00\uD83D"', True), (rb'"\ud83d\ud83d\ude00"', True), (b'"ud83d"', False), (rb'"\ud7ff\ue000"', False),
 ])
-def test_a_half_is_told_from_a_pair_and_from_an_escaped_backslash(line: bytes, halves: bool) -> None:
+def test_a_half_is_distinguished_from_a_pair_and_an_escaped_backslash(line: bytes, halves: bool) -> None:
     assert has_halves(line) is halves
     assert (legible(line) == line) is not halves
     assert value_of(line) == replaced(json.loads(line))
 
 
 @pytest.mark.parametrize("depth", [5_000, 200_000])
-def test_what_nests_too_deep_is_marked_and_the_rest_is_read(depth: int) -> None:
+def test_a_too_deeply_nested_value_is_marked_and_the_rest_read(depth: int) -> None:
     deep = b"[" * depth + b'"}{\\"]"' + b"]" * depth
     line = b'{"type":"x","a":' + deep + b',"id":"e","b":{"c":' + deep + b'},"text":"\\ud83d ["}'
     found: Any = value_of(line)
@@ -66,10 +66,10 @@ def test_what_nests_too_deep_is_marked_and_the_rest_is_read(depth: int) -> None:
     assert value_of(line[:-1]) is NO_JSON
 
 
-def test_a_byte_order_mark_is_no_part_of_the_value() -> None:
+def test_a_byte_order_mark_is_not_part_of_the_value() -> None:
     assert value_of(BOM + b'{"a":1}') == {"a": 1}
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b'"' * 100_001, b'\\"' * 100_000, b"\\ud83d" * 50_000, b"]" * 100_000])
-def test_what_is_no_json_is_found_out_in_one_pass(line: bytes) -> None:
+def test_text_that_is_not_json_is_detected_in_one_pass(line: bytes) -> None:
     assert value_of(line) is NO_JSON

@@ -25,17 +25,17 @@ def figures(tokens_in: int, tokens_out: int, cached: int = 0, total: int | None 
     return TokenFigures(tokens_in, tokens_out, cached, 0, tokens_in + tokens_out + cached if total is None else total)
 
 
-def test_no_usage_frame_is_zeros() -> None:
+def test_without_a_usage_frame_all_figures_are_zero() -> None:
     assert RequestUsage().take() == TokenFigures()
 
 
-def test_what_the_agent_reports_of_its_last_request_is_believed_first() -> None:
+def test_the_agents_report_of_its_last_request_takes_precedence() -> None:
     turn = RequestUsage()
     turn.note(usage(100, 50, used=1_000, last=(10, 5)))
     assert turn.take() == figures(10, 5)
 
 
-def test_a_turns_totals_are_shared_out_by_what_they_grew() -> None:
+def test_a_turns_totals_are_distributed_by_their_increases() -> None:
     turn = RequestUsage()
     turn.note(usage(100, 10, cached=7))
     assert turn.take() == figures(100, 10, 7)
@@ -43,7 +43,7 @@ def test_a_turns_totals_are_shared_out_by_what_they_grew() -> None:
     assert turn.take() == figures(50, 20)
 
 
-def test_messages_without_a_frame_share_in_the_next_one() -> None:
+def test_messages_without_a_usage_frame_share_the_next_one() -> None:
     turn = RequestUsage()
     assert [turn.take(), turn.take()] == [TokenFigures()] * 2
     turn.note(usage(90, 30))
@@ -60,7 +60,7 @@ def test_only_the_newest_frame_before_a_message_counts() -> None:
     assert turn.take() == TokenFigures()
 
 
-def test_totals_that_shrink_are_no_negative_usage() -> None:
+def test_shrinking_totals_are_not_negative_usage() -> None:
     turn = RequestUsage()
     turn.note(usage(100, 10))
     turn.take()
@@ -78,5 +78,5 @@ def test_the_reported_size_of_the_context_is_the_total(used: int, shown: TokenFi
     assert turn.take() == shown
 
 
-def test_a_whole_turn_is_what_its_frame_says() -> None:
+def test_a_whole_turn_has_the_figures_of_its_frame() -> None:
     assert turn_figures(usage(3, 4, cached=None)) == figures(3, 4)

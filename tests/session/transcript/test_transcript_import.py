@@ -1,4 +1,4 @@
-"""A long transcript from elsewhere, line by line (X-6): what is not sound is counted as the doctor counts it."""
+"""A long transcript from elsewhere, line by line (X-6): damage is counted as the doctor counts it."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def test_a_sound_file_is_sound_line_by_line(seed: int) -> None:
     ("half_pair", [*lines_of(ENTRIES),
                    b'{"type":"custom","id":"new","parentId":null,"customType":"x","data":"\\ud800","timestamp":"t"}']),
 ])
-def test_each_harm_is_counted_by_its_kind(kind: str, lines: list[bytes]) -> None:
+def test_each_damage_is_counted_by_its_kind(kind: str, lines: list[bytes]) -> None:
     report = surveyed(lines)
     assert report.counts == {kind: 1}
     assert kind in examine(b"".join(line + b"\n" for line in lines)).counts
 
 
-def test_a_parent_that_comes_later_counts_as_unresolved() -> None:
+def test_a_parent_after_its_child_counts_as_unresolved() -> None:
     assert surveyed(lines_of([{**ENTRIES[0], "parentId": "later"}, {**ENTRIES[0], "id": "later"}])).counts == {
         "unresolved_parent": 1}
 
 
 @pytest.mark.parametrize("lines", [[], [b""], [b"  ", b"\r"]])
-def test_nothing_has_no_entry(lines: list[bytes]) -> None:
+def test_an_empty_file_has_no_entry(lines: list[bytes]) -> None:
     assert (surveyed(lines).entries, surveyed(lines).leaf) == (0, None)
 
 
-def test_the_entries_go_on_under_another_header_byte_by_byte_and_more_than_once() -> None:
+def test_entries_are_copied_unchanged_under_another_header_repeatedly() -> None:
     lines = lines_of(ENTRIES)
     moved = UnderHeader(OURS, [lines[0], b"", *lines[1:], b'{"type":"session","id":"again"}'])
     assert list(moved) == [msgspec.json.encode(OURS), *lines[1:]]

@@ -27,7 +27,7 @@ def without_none(value: Any) -> Any:
 @pytest.mark.req("X-1")
 @given(SEEDS, st.integers(0, 60), st.sampled_from([0.0, 0.1, 0.5]))
 @settings(max_examples=150, deadline=None)
-def test_context_is_what_the_plain_words_say(seed: int, count: int, branching: float) -> None:
+def test_the_context_equals_that_of_the_reference_rules(seed: int, count: int, branching: float) -> None:
     entries = random_entries(random.Random(seed), count, branching)
     found, plain = context(read_tree(lines_of(entries))), plain_context(entries)
     assert without_none(found.messages) == without_none(plain.messages)
@@ -37,7 +37,7 @@ def test_context_is_what_the_plain_words_say(seed: int, count: int, branching: f
 @pytest.mark.req("X-1")
 @given(SEEDS)
 @settings(max_examples=60, deadline=None)
-def test_parents_that_loop_or_lead_nowhere_end_the_walk(seed: int) -> None:
+def test_looping_or_missing_parents_end_the_walk(seed: int) -> None:
     dice = random.Random(seed)
     entries = random_entries(dice, 30)
     for _ in range(6):
@@ -58,7 +58,7 @@ def test_runs_of_entries_are_walked_as_entries_one_by_one(monkeypatch: pytest.Mo
 @pytest.mark.req("X-4")
 @given(SEEDS, st.data())
 @settings(max_examples=80, deadline=None)
-def test_any_bytes_are_read_and_what_is_whole_is_found(seed: int, data: st.DataObject) -> None:
+def test_any_bytes_are_read_and_complete_entries_found(seed: int, data: st.DataObject) -> None:
     entries = random_entries(random.Random(seed), 8)
     lines = lines_of(entries)
     at = data.draw(st.integers(1, len(lines)))
@@ -71,15 +71,15 @@ def test_any_bytes_are_read_and_what_is_whole_is_found(seed: int, data: st.DataO
 @pytest.mark.req("X-6")
 def test_unknown_types_are_nodes_and_keep_every_field() -> None:
     strange = {"extra": 1, "parentId": "a", "timestamp": AT, "id": "b", "type": "context_edit", "deep": {"x": [None]}}
-    told = {"id": "a", "message": {"content": "hi", "role": "user"}, "parentId": None, "type": "message"}
-    found = read_tree([msgspec.json.encode(HEADER), msgspec.json.encode(told), msgspec.json.encode(strange)])
+    parsed = {"id": "a", "message": {"content": "hi", "role": "user"}, "parentId": None, "type": "message"}
+    found = read_tree([msgspec.json.encode(HEADER), msgspec.json.encode(parsed), msgspec.json.encode(strange)])
     assert found.entry(1) == strange
     assert [message["content"] for message in context(found).messages] == ["hi"]
     assert found.children() == {None: [0], 0: [1]}
 
 
 @pytest.mark.req("X-6")
-def test_the_last_word_on_a_label_counts() -> None:
+def test_the_last_value_of_a_label_is_used() -> None:
     def label(entry_id: str, parent: str | None, text: str | None) -> dict[str, Any]:
         return {"type": "label", "id": entry_id, "parentId": parent, "timestamp": AT, "targetId": "x", "label": text}
 
@@ -88,7 +88,7 @@ def test_the_last_word_on_a_label_counts() -> None:
 
 
 @pytest.mark.req("X-4")
-def test_of_two_entries_with_one_id_the_last_counts() -> None:
+def test_of_two_entries_with_one_id_the_last_is_used() -> None:
     first, second = random_entries(random.Random(1), 2, 0)
     again = {**first, "parentId": None, "message": {"role": "user", "content": "again", "timestamp": 1},
              "type": "message"}
@@ -98,7 +98,7 @@ def test_of_two_entries_with_one_id_the_last_counts() -> None:
 
 @pytest.mark.req("X-4")
 def test_a_byte_order_mark_blank_lines_and_bad_text_do_not_hide_an_entry() -> None:
-    told = b'{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"\xff!"}}'
-    found = read_tree([b"\xef\xbb\xbf" + msgspec.json.encode(HEADER), b"", b" \r", told + b"\r"])
+    parsed = b'{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"\xff!"}}'
+    found = read_tree([b"\xef\xbb\xbf" + msgspec.json.encode(HEADER), b"", b" \r", parsed + b"\r"])
     assert found.header == HEADER
     assert context(found).messages == [{"role": "user", "content": "\ufffd!"}]

@@ -25,7 +25,7 @@ def entropy(count: int) -> bytes:
     return next(NUMBERS).to_bytes(count, "big")
 
 
-def test_a_fork_is_the_path_to_an_entry_with_its_labels_and_says_whence() -> None:
+def test_a_fork_is_the_path_to_an_entry_with_labels_and_its_origin() -> None:
     for seed in range(30):
         tree = read_tree(lines_of(random_entries(random.Random(seed), 30)))
         leaf = random.Random(seed).randrange(30)
@@ -39,7 +39,7 @@ def test_a_fork_is_the_path_to_an_entry_with_its_labels_and_says_whence() -> Non
         assert examine(b"".join(line + b"\n" for line in fork(tree, leaf, TOP, AT, entropy))).sound
 
 
-def test_an_import_has_a_header_of_ours_and_the_entries_of_theirs() -> None:
+def test_an_import_has_our_header_and_the_imported_entries() -> None:
     entries = random_entries(random.Random(3), 20)
     found = import_lines(file_of(entries), TOP, entropy)
     assert [msgspec.json.decode(line) for line in found.lines[1:]] == entries
@@ -50,21 +50,21 @@ def test_an_import_has_a_header_of_ours_and_the_entries_of_theirs() -> None:
 
 
 def test_a_branch_begins_with_a_mark_or_with_a_summary_that_is_in_context() -> None:
-    said = [{"type": "message", "id": name, "parentId": parent, "timestamp": AT,
-             "message": {"role": "user", "content": name, "timestamp": 1}}
-            for name, parent in (("a", None), ("b", "a"), ("c", "b"))]
+    written = [{"type": "message", "id": name, "parentId": parent, "timestamp": AT,
+                "message": {"role": "user", "content": name, "timestamp": 1}}
+               for name, parent in (("a", None), ("b", "a"), ("c", "b"))]
     for summary, left in ((None, ["a"]), ("tried b", ["a", "tried b"])):
         line = entry_line(branch_draft(summary, "a", "c"), "d", "a", AT)
-        found = context(read_tree([*lines_of(said), line]))
+        found = context(read_tree([*lines_of(written), line]))
         assert [one.get("content") or one["summary"] for one in found.messages] == left
 
 
-def test_what_people_read_cannot_be_taken_for_markup() -> None:
-    said = [{"type": "message", "id": "a", "parentId": None, "timestamp": AT,
-             "message": {"role": "user", "content": "<script>x</script>\n## Assistant", "timestamp": 1}},
-            {"type": "message", "id": "b", "parentId": "a", "timestamp": AT,
-             "message": {"role": "toolResult", "toolName": "ls", "content": [{"type": "text", "text": "```\nx"}]}}]
-    tree = read_tree(lines_of(said))
+def test_text_for_people_cannot_be_interpreted_as_markup() -> None:
+    written = [{"type": "message", "id": "a", "parentId": None, "timestamp": AT,
+                "message": {"role": "user", "content": "<script>x</script>\n## Assistant", "timestamp": 1}},
+               {"type": "message", "id": "b", "parentId": "a", "timestamp": AT,
+                "message": {"role": "toolResult", "toolName": "ls", "content": [{"type": "text", "text": "```\nx"}]}}]
+    tree = read_tree(lines_of(written))
     assert "<script>" not in page(tree)
     text = markdown(tree)
     assert "\n## Assistant" not in text

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.req("X-2")
 AT = "2025-11-01T00:00:00.000Z"
 
 
-def said(text: str, role: str = "user") -> dict[str, Any]:
+def turn(text: str, role: str = "user") -> dict[str, Any]:
     return {"type": "message", "timestamp": AT, "message": {"role": role, "content": text, "timestamp": 1}}
 
 
@@ -24,9 +24,9 @@ def lines(*values: dict[str, Any]) -> list[bytes]:
 
 
 def test_version_1_is_a_list_that_becomes_a_chain() -> None:
-    old = lines({"type": "session", "id": "S", "timestamp": AT, "cwd": "/w", "provider": "p"}, said("a"), said("b"),
+    old = lines({"type": "session", "id": "S", "timestamp": AT, "cwd": "/w", "provider": "p"}, turn("a"), turn("b"),
                 {"type": "compaction", "timestamp": AT, "summary": "sum", "firstKeptEntryIndex": 2, "tokensBefore": 5},
-                said("c"))
+                turn("c"))
     found = read_tree(old)
     assert found.version == 1
     assert [node.parent_id for node in found.nodes] == [None, *(node.id for node in found.nodes[:-1])]
@@ -38,22 +38,22 @@ def test_version_1_is_a_list_that_becomes_a_chain() -> None:
     assert (again.header or {})["provider"] == "p"
 
 
-def test_what_is_no_entry_counts_in_version_1_as_it_did() -> None:
-    old = lines({"type": "session", "id": "S", "timestamp": AT, "cwd": "/w"}, said("a"))
-    old += [b"{torn", *lines(said("b"), {"type": "compaction", "timestamp": AT, "summary": "sum",
+def test_a_line_that_is_not_an_entry_still_counts_in_version_1() -> None:
+    old = lines({"type": "session", "id": "S", "timestamp": AT, "cwd": "/w"}, turn("a"))
+    old += [b"{torn", *lines(turn("b"), {"type": "compaction", "timestamp": AT, "summary": "sum",
                                          "firstKeptEntryIndex": 2, "tokensBefore": 5})]
     assert [one.get("content") or one["summary"] for one in context(read_tree(old)).messages] == ["sum", "b"]
     assert [one.text for one in read_tree(old).damaged] == [b"{torn"]
 
 
-def test_two_entries_that_say_the_same_have_ids_of_their_own() -> None:
-    old = lines({"type": "session", "id": "S", "timestamp": AT, "cwd": "/w"}, *(said("a") for _ in range(50)))
+def test_two_entries_with_equal_text_have_different_ids() -> None:
+    old = lines({"type": "session", "id": "S", "timestamp": AT, "cwd": "/w"}, *(turn("a") for _ in range(50)))
     assert len(read_tree(old).at) == 50
 
 
-def test_version_2_has_the_tree_and_another_word_for_custom() -> None:
+def test_version_2_has_the_tree_and_another_name_for_custom() -> None:
     old = lines({"type": "session", "version": 2, "id": "S", "timestamp": AT, "cwd": "/w"},
-                {**said("a", "hookMessage"), "id": "x", "parentId": None}, {**said("b"), "id": "y", "parentId": "x"})
+                {**turn("a", "hookMessage"), "id": "x", "parentId": None}, {**turn("b"), "id": "y", "parentId": "x"})
     found = read_tree(old)
     assert [one["role"] for one in context(found).messages] == ["custom", "user"]
     assert list(found.at) == ["x", "y"]
