@@ -68,9 +68,9 @@ def check_lines(whole: bytes) -> AuditReport:
     return report
 
 
-def personal_log(*, erased: bool, said: bool) -> list[AuditRecord]:
+def personal_log(*, erased: bool, recorded: bool) -> list[AuditRecord]:
     drafts = [draft(1), draft(2, personal={"comment": "Ann said: \"go\"", "ip": "::1"}), draft(3)]
-    drafts += [draft(4, action="redact", meta={"records": [2]})] if said else []
+    drafts += [draft(4, action="redact", meta={"records": [2]})] if recorded else []
     records, prev = list[AuditRecord](), FIRST_PREV
     for seq, one in enumerate(drafts, 1):
         records.append(seal(one, seq, prev, [SALT] * len(one.personal)))

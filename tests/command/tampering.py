@@ -80,13 +80,13 @@ def rechained(records: Sequence[AuditRecord], first: int) -> list[AuditRecord]:
 def bit(dice: random.Random, records: list[AuditRecord]) -> Mutant:
     """Flip one bit anywhere in the file."""
     whole = bytearray(b"".join(lines_of(records, signed(records))))
-    place = dice.randrange(len(whole) - 1)  # The very last newline ends the file, and says nothing.
+    place = dice.randrange(len(whole) - 1)  # The very last newline ends the file, and contains nothing.
     whole[place] ^= 1 << dice.randrange(8)
     return Mutant("bit", _split(bytes(whole)))
 
 
 def edit(dice: random.Random, records: list[AuditRecord]) -> Mutant:
-    """Change what a record says, with or without its hash."""
+    """Change the content of a record, with or without its hash."""
     place = dice.randrange(len(records))
     old = records[place]
     body = {**msgspec.json.decode(old.body), "at": iso(dice.randrange(10**9)), "command_id": "cmd_forged"}
@@ -104,7 +104,7 @@ def insert(dice: random.Random, records: list[AuditRecord]) -> Mutant:
 
 
 def delete(dice: random.Random, records: list[AuditRecord]) -> Mutant:
-    """Take records out of the middle."""
+    """Remove records from the middle."""
     place = dice.randrange(len(records) - 1)
     count = min(dice.randrange(1, 4), len(records) - 1 - place)
     return Mutant("delete", lines_of([*records[:place], *records[place + count :]], signed(records)))
@@ -119,12 +119,12 @@ def swap(dice: random.Random, records: list[AuditRecord]) -> Mutant:
 
 
 def cut_tail(dice: random.Random, records: list[AuditRecord]) -> Mutant:
-    """Take the end away and leave the checkpoint."""
+    """Remove the end and leave the checkpoint."""
     return Mutant("cut tail", lines_of(records[: dice.randrange(len(records))], signed(records)))
 
 
 def roll_back(dice: random.Random, records: list[AuditRecord]) -> Mutant:
-    """Show an older state, genuine in itself, to somebody who kept a later checkpoint."""
+    """Show an older state, genuine in itself, to a verifier that kept a later checkpoint."""
     older = records[: dice.randrange(1, len(records))]
     return Mutant("roll back", lines_of(older, signed(older)), signed(records))
 
@@ -135,14 +135,14 @@ def rewrite(dice: random.Random, records: list[AuditRecord]) -> Mutant:
 
 
 def fork(dice: random.Random, records: list[AuditRecord]) -> Mutant:
-    """Show another history that the gateway signed as well to somebody who kept a checkpoint of this one."""
+    """Show another history, signed by the gateway too, to a verifier that kept a checkpoint of this one."""
     first = dice.randrange(len(records))
     other = rechained(records, first)
     return Mutant("fork", lines_of(other, signed(other)), signed(records, dice.randrange(first + 1, len(records) + 1)))
 
 
 def take_personal(dice: random.Random, records: list[AuditRecord]) -> Mutant:
-    """Take a personal value away, or change it, without a record that says so."""
+    """Remove or change a personal value without a record of it."""
     open_ = [place for place, one in enumerate(records) if one.personal]
     if not open_:
         return edit(dice, records)
@@ -154,7 +154,7 @@ def take_personal(dice: random.Random, records: list[AuditRecord]) -> Mutant:
 
 
 def excuse(dice: random.Random, records: list[AuditRecord]) -> Mutant:
-    """Take personal data away, and say after the checkpoint, where no signature reaches, that it was erased."""
+    """Remove personal data, and record the erasure after the checkpoint, without a signature."""
     place = dice.randrange(len(records))
     draft = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "user:é", "role": "owner"}, action="vote",
                        meta={}, personal={"comment": "no"})
@@ -190,8 +190,8 @@ def forge_tail(dice: random.Random, records: list[AuditRecord]) -> Mutant:
 
 def forge_one_too_many(dice: random.Random, records: list[AuditRecord]) -> Mutant:
     """Append forged records behind a checkpoint that leaves some genuine ones unsigned: together one too many."""
-    said = max((one.seq for one in records if b'"action":"redact"' in one.body), default=0)
-    size = dice.randrange(said, len(records) + 1)
+    redacted = max((one.seq for one in records if b'"action":"redact"' in one.body), default=0)
+    size = dice.randrange(redacted, len(records) + 1)
     forged = appended(records, UNSIGNED_RECORDS_MAX + 1 - (len(records) - size))
     return Mutant("forged tail, short", lines_of([*records, *forged], signed(records, size)))
 
@@ -205,7 +205,7 @@ def forge_aged_tail(dice: random.Random, records: list[AuditRecord]) -> Mutant:
 
 def appended(records: Sequence[AuditRecord], count: int, step_ms: int = 1, *, timeless: bool = False
              ) -> list[AuditRecord]:
-    """Forge `count` records that continue a log, as anybody can who may write it: `step_ms` apart."""
+    """Forge `count` records that continue a log, as anyone with write access can: `step_ms` apart."""
     forged, prev = list[AuditRecord](), records[-1].hash if records else FIRST_PREV
     for index in range(count):
         at = "" if timeless else iso(20_000_000_000 + index * step_ms)

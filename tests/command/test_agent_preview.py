@@ -22,7 +22,7 @@ def asked(content: Any = None, subject: bytes | None = None) -> Approval:
                     subject=msgspec.Raw(subject if subject is not None else msgspec.json.encode(whole)))
 
 
-def test_diffs_and_texts_are_shown_in_the_agents_order_and_what_is_neither_is_not() -> None:
+def test_diffs_and_texts_are_shown_in_the_agents_order_and_nothing_else() -> None:
     text = {"type": "content", "content": {"type": "text", "text": "I will change it."}}
     new = {"type": "diff", "path": "/w/b.py", "newText": ""}
     preview = preview_of(asked([text, DIFF, new, {"type": "terminal", "terminalId": "t"}, "words", {"type": "diff"}]))
@@ -43,7 +43,7 @@ def test_a_request_that_cannot_be_read_or_is_not_there_has_no_preview() -> None:
     assert preview_of(msgspec.structs.replace(asked(), subject=msgspec.UNSET)) is None
 
 
-def test_what_is_too_long_is_cut_and_counted() -> None:
+def test_too_long_content_is_cut_and_counted() -> None:
     long = {**DIFF, "oldText": "a" * PREVIEW_CHARS_MAX, "newText": "b" * PREVIEW_CHARS_MAX}
     preview = preview_of(asked([long] + [DIFF] * PREVIEW_PARTS_MAX))
     assert preview is not None

@@ -23,7 +23,7 @@ OBJECTS = st.dictionaries(NAMES, VALUES, max_size=6)
 
 @pytest.mark.req("U-2")
 @given(OBJECTS)
-def test_what_we_write_is_what_rfc_8785_asks_for(value: dict[str, Any]) -> None:
+def test_the_canonical_form_is_that_of_rfc_8785(value: dict[str, Any]) -> None:
     written = canonical(value)
     assert written == rfc8785.dumps(value)
     assert is_plain(msgspec.json.decode(written))
@@ -31,13 +31,13 @@ def test_what_we_write_is_what_rfc_8785_asks_for(value: dict[str, Any]) -> None:
 
 
 @pytest.mark.req("U-2")
-def test_every_control_character_and_escape_is_written_the_one_way() -> None:
+def test_every_control_character_and_escape_has_one_form() -> None:
     value = {"".join(map(chr, range(128))): "".join(map(chr, [*range(0x100), 0x2028, 0x2029, 0xFFFD, 0x1F600]))}
     assert canonical(value) == rfc8785.dumps(value)
 
 
 @pytest.mark.req("U-2")
-def test_members_that_are_none_are_left_out_and_other_kinds_of_text_and_number_are_plain() -> None:
+def test_members_that_are_none_are_omitted_and_subclasses_written_plainly() -> None:
     word = StrEnum("word", {"A": "a"})
     number = IntEnum("number", {"ONE": 1})
     value = {"z": (1, "x"), "a": None, word.A: number.ONE, "m": {"none": None, "w": word.A}}
@@ -62,7 +62,7 @@ def test_anything_else_is_refused_with_its_place(value: Any, sentence: str) -> N
         canonical(value)
 
 
-def test_depth_has_an_end_even_where_a_value_contains_itself() -> None:
+def test_depth_is_bounded_even_if_a_value_contains_itself() -> None:
     endless: dict[str, Any] = {}
     endless["a"] = [endless]
     with pytest.raises(NotCanonical, match=f"deeper than {MAX_DEPTH}"):

@@ -48,7 +48,7 @@ PUBLISHED = {(before, after)
 @pytest.mark.req("C-0")
 @pytest.mark.parametrize("to", STATES)
 @pytest.mark.parametrize("state", STATES)
-def test_a_pair_is_legal_where_the_diagram_has_it(state: str, to: str) -> None:
+def test_a_transition_is_legal_if_the_diagram_has_it(state: str, to: str) -> None:
     if (state, to) in PUBLISHED | set(BEYOND):
         check_move(state, to)  # type: ignore[arg-type]
         return
@@ -77,7 +77,7 @@ def test_a_cancel_reaches_every_command_that_has_not_ended() -> None:
 
 
 @pytest.mark.req("C-1")
-def test_what_has_started_is_never_queued_again() -> None:
+def test_a_started_command_is_never_queued_again() -> None:
     back = {state for state, after in MOVES.items() if after & {"queued", "dispatched", "pending_approval"}}
     assert back == {"pending_approval", "queued", "dispatched"}
 

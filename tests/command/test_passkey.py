@@ -1,4 +1,4 @@
-"""What a passkey confirms holds for one statement, on one page, with its person there (J-17)."""
+"""A passkey's confirmation is valid for one statement, on one page, with its person present (J-17)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from interlock.protocol.resources import Actor, Passkey, PasskeyAssertion, Signi
 
 pytestmark = pytest.mark.req("J-17")
 NOW = 1_800_000_000_000
-SAID = b"racp-approval-v1\n{}"
+STATEMENT = b"racp-approval-v1\n{}"
 
 
-def refused(soft: SoftAuthenticator, assertion: PasskeyAssertion, origin: str = ORIGIN, said: bytes = SAID) -> str:
+def refused(
+    soft: SoftAuthenticator, assertion: PasskeyAssertion, origin: str = ORIGIN, signed: bytes = STATEMENT
+) -> str:
     with pytest.raises(ValueError, match=r"^\S") as caught:
-        check_assertion(read_passkey(soft.public_key), origin, assertion, said)
+        check_assertion(read_passkey(soft.public_key), origin, assertion, signed)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_an_assertion_by_the_persons_passkey_holds(algorithm: str) -> None:
+def test_an_assertion_by_the_persons_passkey_is_valid(algorithm: str) -> None:
     soft = SoftAuthenticator(algorithm)
-    check_assertion(read_passkey(soft.public_key), ORIGIN, soft.confirms(SAID), SAID)
+    check_assertion(read_passkey(soft.public_key), ORIGIN, soft.confirms(STATEMENT), STATEMENT)
 
 
 @pytest.mark.parametrize(("how", "why"), [
@@ -46,14 +48,14 @@ def test_an_assertion_by_the_persons_passkey_holds(algorithm: str) -> None:
 ])
 def test_an_assertion_made_for_anything_else_is_refused(how: dict[str, Any], why: str) -> None:
     soft = SoftAuthenticator()
-    assert why in refused(soft, soft.confirms(SAID, **how))
+    assert why in refused(soft, soft.confirms(STATEMENT, **how))
 
 
 def test_a_signature_of_another_key_or_of_other_bytes_is_refused() -> None:
     soft, other = SoftAuthenticator(), SoftAuthenticator()
-    assert refused(soft, other.confirms(SAID)) == "does not hold for this passkey"
-    good = soft.confirms(SAID)
-    assert "this statement" in refused(soft, good, said=SAID + b" ")
+    assert refused(soft, other.confirms(STATEMENT)) == "does not hold for this passkey"
+    good = soft.confirms(STATEMENT)
+    assert "this statement" in refused(soft, good, signed=STATEMENT + b" ")
     flipped = bytes([*base64.urlsafe_b64decode(good.authenticator_data + "=="), 0])
     assert refused(soft, msgspec.structs.replace(good, authenticator_data=base64url(flipped))) == (
         "does not hold for this passkey")
@@ -65,13 +67,13 @@ def test_a_signature_of_another_key_or_of_other_bytes_is_refused() -> None:
 @pytest.mark.parametrize(("origin", "host"), [
     ("http://localhost:8765", "localhost"), ("http://localhost", "localhost"), ("https://box.example", "box.example"),
     ("https://box.example:8443", "box.example")])
-def test_a_passkey_is_for_a_name(origin: str, host: str) -> None:
+def test_a_passkey_is_bound_to_a_host_name(origin: str, host: str) -> None:
     assert host_of(origin) == host
 
 
 @pytest.mark.parametrize("origin", ["http://127.0.0.1:8765", "https://[::1]:8765", "http://box.example", "null", "",
                                     "file://localhost"])
-def test_an_address_or_an_open_page_can_have_none(origin: str) -> None:
+def test_an_ip_address_or_an_unencrypted_page_cannot_have_passkeys(origin: str) -> None:
     with pytest.raises(ValueError, match="can have no passkeys"):
         host_of(origin)
 
@@ -83,13 +85,13 @@ def spki(key: Any) -> str:
 @pytest.mark.parametrize("text", ["", "not base64", base64.b64encode(b"no key").decode(),
                                   spki(ec.generate_private_key(ec.SECP384R1())),
                                   spki(rsa.generate_private_key(65_537, 1_024))])
-def test_a_key_that_no_authenticator_of_ours_has_is_refused(text: str) -> None:
+def test_a_key_of_an_unsupported_type_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^is "):
         read_passkey(text)
 
 
-def test_where_a_page_was_is_read_from_what_the_browser_wrote() -> None:
-    assert origin_of(SoftAuthenticator().confirms(SAID)) == ORIGIN
+def test_the_origin_of_a_page_is_read_from_the_browsers_data() -> None:
+    assert origin_of(SoftAuthenticator().confirms(STATEMENT)) == ORIGIN
 
 
 def test_a_vote_names_the_method_that_its_key_is_for() -> None:
@@ -102,12 +104,12 @@ def test_a_vote_names_the_method_that_its_key_is_for() -> None:
     verify(key, "user:kim", statement, assertion, NOW)
     for given, wrong, why in (("aGk=", key, "is a passkey"),
                               (assertion, msgspec.structs.replace(key, passkey=None), "is not a passkey"),
-                              (soft.confirms(SAID), key, "does not hold for this statement")):
+                              (soft.confirms(STATEMENT), key, "does not hold for this statement")):
         with pytest.raises(Problem) as caught:
             verify(wrong, "user:kim", statement, given, NOW)
         assert why in (caught.value.detail or "")
 
 
-def test_of_two_rules_the_one_that_asks_for_more_counts() -> None:
+def test_of_two_rules_the_stricter_one_applies() -> None:
     assert [stricter(one, other) for one, other in ((False, False), (False, True), (True, "passkey"),
                                                     ("passkey", False))] == [False, True, "passkey", "passkey"]

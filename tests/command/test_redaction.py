@@ -1,4 +1,4 @@
-"""What is redacted in text that is sent out, and what is unchanged."""
+"""The redacted and the unchanged parts of text that is sent out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from interlock.config import ConfigError, parse
     ("x -----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- y", "x (private key) y"),
     ("nothing secret: é", "nothing secret: é"), ("half \ud800 a pair", "half ? a pair"),
 ])
-def test_secrets_are_kept_out_without_any_rule(text: str, shown: str) -> None:
+def test_secrets_are_redacted_without_any_rule(text: str, shown: str) -> None:
     assert SECRETS.text(text) == shown
 
 
@@ -43,13 +43,13 @@ def test_no_pattern_is_slow_whatever_the_text() -> None:
 
 
 @pytest.mark.req("K-4", "G-1")
-@pytest.mark.parametrize(("rule", "says"), [
+@pytest.mark.parametrize(("rule", "sentence"), [
     ('name = "a"\nregex = "("', "not of RE2's syntax"), ('name = "a"\nregex = "(?=x)y"', "not of RE2's syntax"),
     ('name = "a b"\nregex = "x"', "use a-z"), ('name = "a"\nregex = "x*"', "matches the empty text"),
     ('name = "a"\nregex = "x"\nreplacement = "\\\\2"', "names a group"), ('name = "a"\nregex = ""', "from 1 to"),
 ])
-def test_a_rule_that_cannot_be_is_named_with_its_line(rule: str, says: str) -> None:
+def test_an_invalid_rule_is_named_with_its_line(rule: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(f"[[redaction.rules]]\n{rule}\n", "x.toml")
-    assert says in str(caught.value)
+    assert sentence in str(caught.value)
     assert str(caught.value).startswith("x.toml:")

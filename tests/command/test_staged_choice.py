@@ -24,7 +24,7 @@ def approval(**fields: object) -> Approval:
     (["a"], ["a"]), (["src"], ["src/a", "src/b"]), (["src/"], ["src/a", "src/b"]), (["./src/b", "a"], ["src/b", "a"]),
     (["src", "src/a"], ["src/a", "src/b"]), ([], []),
 ])
-def test_what_lies_at_or_below_a_path_is_kept_once(names: list[str], paths: list[str]) -> None:
+def test_changes_at_or_below_a_path_are_selected_once(names: list[str], paths: list[str]) -> None:
     kept = msgspec.json.decode(chosen_input(approval(), names))
     assert [one["path"] for one in kept["files"]] == paths
     assert {name: value for name, value in kept.items() if name != "files"} == {
@@ -40,6 +40,6 @@ def test_a_path_that_is_not_listed_is_refused_by_its_place(name: str) -> None:
     assert "interlock changes" in caught.value.hint
 
 
-def test_a_question_that_lists_nothing_offers_nothing() -> None:
+def test_a_request_without_changes_offers_no_choice() -> None:
     with pytest.raises(Problem, match="is not among the changes"):
         chosen_input(approval(files=[]), ["a"])

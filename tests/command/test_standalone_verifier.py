@@ -86,8 +86,8 @@ def test_both_verifiers_find_the_same_first_bad_record_and_the_same_kind() -> No
 
 
 @pytest.mark.req("U-4", "U-5")
-def test_an_unsigned_record_excuses_nothing_that_is_gone() -> None:
-    """Anyone who edits an export can write any record after its checkpoint."""
+def test_an_unsigned_record_does_not_excuse_missing_data() -> None:
+    """An editor of an export can write any record after its checkpoint."""
     dice = random.Random(3)
     for _ in range(20):
         lines = excuse(dice, make_log(dice, dice.randrange(2, 14))).lines
@@ -98,7 +98,7 @@ def test_an_unsigned_record_excuses_nothing_that_is_gone() -> None:
 
 
 @pytest.mark.req("U-3", "U-5")
-def test_a_checkpoint_that_was_kept_tells_an_older_state_a_fork_and_another_log() -> None:
+def test_a_kept_checkpoint_distinguishes_an_older_state_a_fork_and_another_log() -> None:
     dice = random.Random(5)
     for make in (roll_back, fork):
         mutant = make(dice, make_log(dice, 9))
@@ -133,7 +133,7 @@ def test_it_runs_alone_with_nothing_but_cryptography(tmp_path: Path) -> None:
     lines = lines_of(records, signed(records, 30))
     log = tmp_path / "audit.ndjson"
 
-    def said(written: list[bytes]) -> tuple[int, str]:
+    def verdict(written: list[bytes]) -> tuple[int, str]:
         log.write_bytes(b"".join(written))
         start = f"import sys, runpy; sys.path.append({str(alone)!r}); sys.argv = ['verify', {str(log)!r}, {str(key)!r}]"
         run = subprocess.run([sys.executable, "-I", "-S", "-c", f"{start}; runpy.run_path({str(script)!r}, "
@@ -141,7 +141,7 @@ def test_it_runs_alone_with_nothing_but_cryptography(tmp_path: Path) -> None:
         assert run.stderr == ""
         return run.returncode, run.stdout
 
-    status, text = said(lines)
+    status, text = verdict(lines)
     assert (status, text.split(",")[0]) == (0, "ok: 40 records")
     assert "10 not yet signed" in text
     assert text.endswith(": interlock.audit/gw_1/t1\n"), "whose log it is, for another's would be whole, too"

@@ -43,14 +43,14 @@ def test_every_action_of_the_specification_can_be_sealed(action: str) -> None:
     ({"meta": {"cost": 0.1}}, "float"),
     ({"meta": {"ids": [None]}}, "NoneType"),
 ])  # fmt: skip
-def test_what_the_log_does_not_know_is_refused(changes: dict[str, Any], sentence: str) -> None:
+def test_an_unknown_action_or_field_is_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(AuditRefused, match=sentence):
         seal(draft(1, **changes), 1, FIRST_PREV)
 
 
 @pytest.mark.req("U-4")
-def test_personal_data_stands_in_a_record_only_as_a_salted_commitment() -> None:
-    record = personal_log(erased=False, said=False)[1]
+def test_personal_data_is_in_a_record_only_as_a_salted_commitment() -> None:
+    record = personal_log(erased=False, recorded=False)[1]
     body = msgspec.json.decode(record.body)
     assert body["personal"] == {
         name: hmac.digest(SALT, name.encode() + b"\0" + value.encode(), "sha256").hex()
@@ -68,7 +68,7 @@ def test_personal_data_stands_in_a_record_only_as_a_salted_commitment() -> None:
 @pytest.mark.req("K-4", "U-4")
 @pytest.mark.parametrize("secret", ["ilk_" + "a" * 43, "ilr_" + "b" * 43, "Bearer abcdefgh12345678",
                                     "eyJhbGciOiJub25l.eyJzdWIi.sig_1"])
-def test_a_credential_that_a_person_wrote_into_a_comment_does_not_reach_the_log(secret: str) -> None:
+def test_a_credential_in_a_persons_comment_does_not_reach_the_log(secret: str) -> None:
     record = seal(draft(1, personal={"comment": f"use {secret} for it"}), 1, FIRST_PREV, [SALT])
     assert secret.encode() not in record_line(record)
     assert check([record], head_of([record])).ok

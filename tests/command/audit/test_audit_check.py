@@ -49,7 +49,7 @@ def export_of(records: list[AuditRecord]) -> list[bytes]:
 
 @pytest.mark.req("U-2")
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
-def test_a_whole_log_is_found_whole(count: int) -> None:
+def test_a_complete_log_is_valid(count: int) -> None:
     records = log(count)
     report = check_lines(b"".join(export_of(records)))
     assert report.ok
@@ -59,7 +59,7 @@ def test_a_whole_log_is_found_whole(count: int) -> None:
 
 
 @pytest.mark.req("U-2")
-def test_records_past_the_head_are_not_yet_signed_which_is_no_failure() -> None:
+def test_records_past_the_head_are_unsigned_and_not_a_failure() -> None:
     records = log(9)
     report = check(records, head_of(records, 6))
     assert report.ok
@@ -77,7 +77,7 @@ def tail_of(count: int, step_ms: int = 1) -> list[AuditRecord]:
 
 
 @pytest.mark.req("U-3", "U-5")
-def test_as_many_records_as_a_gateway_leaves_unsigned_are_no_failure_and_one_more_is() -> None:
+def test_unsigned_records_are_accepted_up_to_the_bound() -> None:
     records = tail_of(UNSIGNED_RECORDS_MAX)
     report = check(records, head_of(records, 3))
     assert (report.ok, report.not_yet_signed) == (True, UNSIGNED_RECORDS_MAX)
@@ -88,7 +88,7 @@ def test_as_many_records_as_a_gateway_leaves_unsigned_are_no_failure_and_one_mor
 
 
 @pytest.mark.req("U-3", "U-5")
-def test_five_thousand_forged_records_behind_the_signed_ones_are_found() -> None:
+def test_five_thousand_forged_records_after_the_signed_ones_are_found() -> None:
     records = tail_of(5_000, step_ms=0)
     for report in (check(records, head_of(records, 3)),
                    check_lines(b"".join([*map(record_line, records), head_of(records, 3)]))):
@@ -116,7 +116,7 @@ def test_an_unsigned_record_without_a_readable_time_is_found() -> None:
 
 
 @pytest.mark.req("U-2")
-def test_without_a_public_key_the_report_says_what_was_not_checked() -> None:
+def test_without_a_public_key_the_report_names_the_missing_check() -> None:
     records = log(3)
     report = verify_records(records, head_of(records))
     assert report.ok
@@ -162,7 +162,7 @@ def test_every_byte_made_a_line_end_or_a_blank_is_found() -> None:
 
 
 @pytest.mark.req("U-2", "U-5")
-def test_every_byte_left_out_or_doubled_is_found() -> None:
+def test_every_omitted_or_doubled_byte_is_found() -> None:
     records = log(2)
     whole = b"".join(map(record_line, records)) + head_of(records)
     for place, more in zip(range(0, len(whole), 3), cycle((1, 0, None)), strict=False):
@@ -174,7 +174,7 @@ def test_every_byte_left_out_or_doubled_is_found() -> None:
 
 
 def resealed(record: AuditRecord, **changes: Any) -> AuditRecord:
-    """A record changed together with its own hash, as somebody who knows the format would do it."""
+    """A record changed together with its own hash, as an attacker who knows the format would do it."""
     body = rfc8785.dumps({**msgspec.json.decode(record.body), **changes})
     return AuditRecord(tenant_id="t1", seq=record.seq, hash=hashlib.sha256(b"\0" + body).hexdigest(), body=body)
 
@@ -300,7 +300,7 @@ def test_a_checkpoint_of_another_key_tenant_or_size_is_a_bad_signature() -> None
 
 
 @pytest.mark.req("U-3", "U-5")
-def test_a_checkpoint_kept_elsewhere_tells_a_fork_from_an_older_state() -> None:
+def test_a_checkpoint_kept_elsewhere_distinguishes_a_fork_from_an_older_state() -> None:
     records, others = log(10), log(12, action="reject")
     lines = export_of(records)
     for size in (0, 1, 7, 10):
@@ -317,7 +317,7 @@ def test_a_checkpoint_kept_elsewhere_tells_a_fork_from_an_older_state() -> None:
 
 
 @pytest.mark.req("U-3", "U-5")
-def test_earlier_checkpoints_narrow_down_what_was_rewritten() -> None:
+def test_earlier_checkpoints_narrow_down_the_rewritten_records() -> None:
     records = log(6)
     rewritten = chained([draft(i, action="vote" if i <= 4 else "reject") for i in range(1, 7)])
     earlier = [checkpoint_of(records[:3]), checkpoint_of(records[:5])]
@@ -330,18 +330,18 @@ def test_earlier_checkpoints_narrow_down_what_was_rewritten() -> None:
 
 
 @pytest.mark.req("U-4")
-def test_erased_data_leaves_the_log_whole_where_a_record_says_so() -> None:
-    there = personal_log(erased=False, said=False)
+def test_data_erased_on_record_leaves_the_log_valid() -> None:
+    there = personal_log(erased=False, recorded=False)
     report = check(there, head_of(there))
     assert (report.ok, report.erased) == (True, 0)
-    gone = personal_log(erased=True, said=True)
+    gone = personal_log(erased=True, recorded=True)
     report = check(gone, head_of(gone))
     assert (report.ok, report.erased) == (True, 1)
     assert "personal data of 1 record was erased" in report.message
-    silent = personal_log(erased=True, said=False)
+    silent = personal_log(erased=True, recorded=False)
     report = check(silent, head_of(silent))
     assert (report.kind, report.seq) == (Tampering.PERSONAL_MISSING, 2)
-    # In the database the record that says it may be younger than the checkpoint; in an export no one vouches for it.
+    # In the database the record of the erasure may be newer than the checkpoint; in an export it is not signed.
     assert check(gone, head_of(gone[:3])).ok
     report = verify([*map(record_line, gone), head_of(gone[:3])], PUBLIC)
     assert (report.kind, report.seq) == (Tampering.PERSONAL_MISSING, 2)
@@ -356,8 +356,8 @@ def test_erased_data_leaves_the_log_whole_where_a_record_says_so() -> None:
     {"comment": ("zz", 'Ann said: "go"'), "ip": (SALT.hex(), "::1")},
     {"comment": (SALT.hex().upper(), 'Ann said: "go"'), "ip": (SALT.hex(), "::1")},
 ])
-def test_personal_data_that_was_changed_is_found(changed: dict[str, tuple[str, str]]) -> None:
-    records = personal_log(erased=False, said=False)
+def test_changed_personal_data_is_found(changed: dict[str, tuple[str, str]]) -> None:
+    records = personal_log(erased=False, recorded=False)
     bad = edit(records, 1, msgspec.structs.replace(records[1], personal=changed))
     report = check(bad, head_of(records))
     assert (report.kind, report.seq) == (Tampering.PERSONAL_CHANGED, 2)

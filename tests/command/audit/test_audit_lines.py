@@ -23,12 +23,12 @@ LINE = record_line(RECORDS[1])
 HEAD = head_of(RECORDS)
 
 
-def test_a_record_is_read_as_it_was_written() -> None:
+def test_a_written_record_is_read_back() -> None:
     read = parse_record(LINE)
     assert read is not None
     shown, body = read
     assert (shown.seq, shown.hash, body.seq, body.prev) == (2, RECORDS[1].hash, 2, RECORDS[0].hash)
-    opened = parse_record(record_line(personal_log(erased=False, said=False)[1]))
+    opened = parse_record(record_line(personal_log(erased=False, recorded=False)[1]))
     assert opened is not None
     assert opened[0].personal == {"comment": (SALT.hex(), 'Ann said: "go"'), "ip": (SALT.hex(), "::1")}
 
@@ -40,11 +40,11 @@ def test_a_record_is_read_as_it_was_written() -> None:
     LINE.replace(b'"role":"owner"', b'"ip":"::1","role":"owner"'), LINE.replace("é".encode(), b"\xff"),
     HEAD, b"[" * 100_000,
 ])
-def test_another_form_of_the_same_is_not_read(line: bytes) -> None:
+def test_another_form_of_the_same_record_is_not_read(line: bytes) -> None:
     assert parse_record(line) is None
 
 
-def test_a_checkpoint_is_read_as_it_was_written_and_in_no_other_form() -> None:
+def test_a_written_checkpoint_is_read_back_and_no_other_form_accepted() -> None:
     head = parse_checkpoint_line(HEAD)
     assert head is not None
     assert (head.size, head.tenant_id) == (3, "t1")
@@ -60,7 +60,7 @@ def test_a_damaged_checkpoint_is_still_one_at_the_end_of_the_log(line: bytes, la
     assert looks_like_checkpoint(line, last=last) is is_one
 
 
-def test_what_a_record_says_of_the_one_before() -> None:
+def test_the_previous_hash_of_a_record_is_read() -> None:
     assert prev_after(record_line(RECORDS[2])) == RECORDS[1].hash
     assert prev_after(record_line(RECORDS[0])) == FIRST_PREV
     assert prev_after(None) is None
@@ -69,7 +69,7 @@ def test_what_a_record_says_of_the_one_before() -> None:
 
 @pytest.mark.parametrize(("line", "number"), [(LINE, 2), (b'{"seq":17,garbage', 17), (b'{"seq":-1,', None), (b"", None),
                                               (b'{"seq":' + b"9" * 17 + b",", None)])
-def test_a_damaged_line_may_still_say_its_number(line: bytes, number: int | None) -> None:
+def test_a_damaged_line_may_still_have_a_readable_number(line: bytes, number: int | None) -> None:
     assert number_of(line) == number
 
 

@@ -25,5 +25,5 @@ async def test_every_transition_has_exactly_one_record() -> None:
 
 
 @pytest.mark.req("U-2", "U-3")
-def test_what_we_write_is_what_others_read() -> None:
+def test_written_proofs_are_read_by_other_verifiers() -> None:
     assert interop(seed=4, rounds=60) == {"rounds": 60, "vectors": 0, "json": 0, "trees": 0, "notes": 0}

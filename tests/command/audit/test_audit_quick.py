@@ -23,7 +23,7 @@ def quick(records: list[AuditRecord], head: bytes, *earlier: Checkpoint, rows: b
     return is_whole(lines(records, head), head, PUBLIC, earlier, rows=rows) is not None
 
 
-def test_a_whole_log_is_reported_with_its_figures() -> None:
+def test_a_complete_log_is_reported_with_its_figures() -> None:
     records = log(9)
     head = head_of(records, 7)
     report = is_whole(lines(records, head), head, PUBLIC)
@@ -32,7 +32,7 @@ def test_a_whole_log_is_reported_with_its_figures() -> None:
     assert report.signature_checked
 
 
-def test_an_empty_log_is_whole_with_its_checkpoint() -> None:
+def test_an_empty_log_with_its_checkpoint_is_valid() -> None:
     assert quick([], head_of([]))
 
 
@@ -41,7 +41,7 @@ def test_earlier_checkpoints_of_the_same_log_agree_with_it() -> None:
     assert quick(records, head_of(records), checkpoint_of(records[:3]), checkpoint_of(records[:9]), checkpoint_of([]))
 
 
-def test_a_checkpoint_kept_elsewhere_that_does_not_fit_is_noticed() -> None:
+def test_a_mismatching_checkpoint_kept_elsewhere_is_noticed() -> None:
     records, forked = log(6), log(6, action="approve")
     assert not quick(records, head_of(records), checkpoint_of(forked[:3]))
     assert not quick(records, head_of(records), checkpoint_of(forked))
@@ -50,7 +50,7 @@ def test_a_checkpoint_kept_elsewhere_that_does_not_fit_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("damage", ["key", "missing", "twice", "behind", "order", "byte", "cut"])
-def test_anything_that_is_odd_is_left_to_the_slow_check(damage: str) -> None:
+def test_every_irregularity_is_left_to_the_full_check(damage: str) -> None:
     records = log(5)
     head = head_of(records)
     whole = lines(records, head)
@@ -73,8 +73,8 @@ def test_anything_that_is_odd_is_left_to_the_slow_check(damage: str) -> None:
 
 
 @pytest.mark.req("U-4")
-def test_erased_values_are_counted_where_a_signed_record_says_so() -> None:
-    gone, silent = personal_log(erased=True, said=True), personal_log(erased=True, said=False)
+def test_erased_values_are_counted_if_a_signed_record_has_the_erasure() -> None:
+    gone, silent = personal_log(erased=True, recorded=True), personal_log(erased=True, recorded=False)
     assert quick(gone, head_of(gone))
     assert not quick(silent, head_of(silent))
     assert quick(gone, head_of(gone[:3]), rows=True)
@@ -82,6 +82,6 @@ def test_erased_values_are_counted_where_a_signed_record_says_so() -> None:
 
 
 @pytest.mark.req("U-3")
-def test_an_unsigned_record_of_another_tenant_is_odd() -> None:
+def test_an_unsigned_record_of_another_tenant_is_irregular() -> None:
     records = chained([draft(1), draft(2), draft(3, tenant_id="t2")])
     assert not quick(records, head_of(records, 2))

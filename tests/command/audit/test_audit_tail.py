@@ -27,7 +27,7 @@ def is_full(tail: TailBound, size: int, signed: int | None, more: int = 1) -> bo
     return False
 
 
-def test_a_fact_is_read_as_it_was_written() -> None:
+def test_a_written_fact_is_read_back() -> None:
     noted = write_noted(12, LINE)
     assert (noted_size(noted), noted_line(noted)) == (12, LINE)
 
@@ -54,7 +54,7 @@ def test_no_log_begins_without_its_checkpoint_of_size_0() -> None:
     assert is_full(bound(), 0, None)
 
 
-def test_a_log_that_broke_the_bound_before_may_grow_by_one_more_and_no_further() -> None:
+def test_a_log_already_over_the_bound_may_grow_by_one_record_only() -> None:
     tail = bound()
     found = 3 * UNSIGNED_RECORDS_MAX
     assert not is_full(tail, found, 0)
@@ -74,7 +74,7 @@ def test_tenants_have_bounds_of_their_own() -> None:
 
 
 @pytest.mark.req("U-5")
-def test_a_check_names_the_first_record_that_no_gateway_leaves_unsigned() -> None:
+def test_a_check_names_the_first_record_past_the_unsigned_bound() -> None:
     assert overrun(3, 3 + UNSIGNED_RECORDS_MAX, []) is None
     found = overrun(3, 4 + UNSIGNED_RECORDS_MAX, [])
     assert found is not None

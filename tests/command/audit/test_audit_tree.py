@@ -32,7 +32,7 @@ def stored(span: SubtreeHashes) -> list[bytes]:
 
 @pytest.mark.req("U-2")
 @given(st.integers(1, len(LEAVES)), st.data())
-def test_what_is_read_side_by_side_proves_the_same(size: int, data: st.DataObject) -> None:
+def test_parallel_reads_give_the_same_proof(size: int, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, size - 1))
     reads: list[list[SubtreeHashes]] = []
 
@@ -57,7 +57,7 @@ def test_what_is_read_side_by_side_proves_the_same(size: int, data: st.DataObjec
 
 @pytest.mark.req("U-2")
 @given(st.integers(1, len(LEAVES)), st.integers(1, len(LEAVES)))
-def test_a_smaller_tree_is_shown_to_be_the_beginning_of_a_larger_one(one: int, other: int) -> None:
+def test_a_smaller_tree_is_proved_to_be_the_beginning_of_a_larger_one(one: int, other: int) -> None:
     first, second = sorted((one, other))
     roots = [answer(subtree(0, size), stored) for size in (first, second)]
     assert roots == [root_of(LEAVES[:first]), root_of(LEAVES[:second])]

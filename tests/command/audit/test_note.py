@@ -32,7 +32,7 @@ SIGNED = sign_checkpoint(LOG, ORIGIN, 7, ROOT)
 AT_S = 1_800_000_000
 
 
-def test_a_checkpoint_is_read_as_it_was_written() -> None:
+def test_a_written_checkpoint_is_read_back() -> None:
     assert SIGNED.note.startswith(f"interlock.audit/gw_1/t1\n7\n{base64.b64encode(ROOT).decode()}\n\n— {ORIGIN} ")
     assert parse_checkpoint(SIGNED.note) == SIGNED
     assert is_genuine(SIGNED, LOG.public_key())
@@ -52,7 +52,7 @@ def test_an_origin_is_one_word_whatever_its_parts_are(gateway: str, tenant: str)
     SIGNED.note.replace(base64.b64encode(ROOT).decode(), base64.b64encode(bytes(32)).decode()),
     SIGNED.note.replace("\n\n", "\nextension\n\n"),
 ])
-def test_a_changed_text_is_not_genuine(changed: str) -> None:
+def test_a_changed_text_is_not_verified(changed: str) -> None:
     assert not is_genuine(parse_checkpoint(changed), LOG.public_key())
 
 
@@ -78,12 +78,12 @@ def test_another_keys_signature_is_not_the_logs() -> None:
     (f"{ORIGIN}\n7\nAAAA\n\n— a AAAAAAAAAA==\n", "SHA-256"),
     (SIGNED.text + "\n" + "— a AAAAAAAA\n" * (MAX_SIGNATURES + 1), "at most 16 signatures"),
 ])
-def test_another_form_is_no_note_and_a_sentence_says_why(note: str, sentence: str) -> None:
+def test_a_malformed_note_is_refused_with_a_reason(note: str, sentence: str) -> None:
     with pytest.raises(NotANote, match=sentence):
         parse_checkpoint(note)
 
 
-def test_a_witness_says_when_it_saw_the_checkpoint_and_its_last_word_counts() -> None:
+def test_a_witness_cosigns_with_its_time_and_its_last_cosignature_counts() -> None:
     first = cosign(WITNESS, "w.example", SIGNED, AT_S)
     later = cosign(WITNESS, "w.example", first, AT_S + 60)
     assert cosigned_at(first, "w.example", WITNESS.public_key()) == AT_S

@@ -1,4 +1,4 @@
-"""A proof file of one command's records: what a third party accepts, and what not (O-10, U-3)."""
+"""A proof file of one command's records: the files that a third party accepts or refuses (O-10, U-3)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def proof_of(*seqs: int, tenant: str = "t1", size: int = SIZE) -> RecordProof:
 
 
 def changed(change: Change) -> bytes:
-    """The proof as somebody changed it."""
+    """The proof after an attacker changed it."""
     file = json.loads(written(proof_of(*OURS)))
     change(file)
     return json.dumps(file).encode()
@@ -91,7 +91,7 @@ def test_the_records_of_a_command_are_proven_without_the_log_and_without_persona
     assert b"private" not in file
 
 
-def test_a_file_that_was_only_laid_out_in_another_way_proves_the_same() -> None:
+def test_a_reformatted_proof_file_proves_the_same() -> None:
     assert checked(changed(lambda _: None)).ok
 
 
@@ -149,29 +149,29 @@ def _rename(file: dict[str, Any]) -> None:
     (lambda file: file.update(command_id=1), "unreadable", None),
     (lambda file: file.update(checkpoint=None), "unreadable", None),
 ])
-def test_whatever_is_changed_is_found(change: Change, kind: str, seq: int | None) -> None:
+def test_every_change_of_a_proof_is_found(change: Change, kind: str, seq: int | None) -> None:
     report = checked(changed(change))
     assert (report.ok, report.kind, report.seq) == (False, kind, seq)
     assert report.message.endswith(".")
 
 
-def test_a_record_of_another_command_does_not_pass_as_one_of_this() -> None:
+def test_a_record_of_another_command_is_refused() -> None:
     report = checked(written(proof_of(3, 5)))
     assert (report.kind, report.seq) == ("another command", 5)
 
 
-def test_a_record_of_another_tenant_does_not_pass_in_this_tenants_log() -> None:
+def test_a_record_of_another_tenant_is_refused() -> None:
     report = checked(written(proof_of(3, tenant="t2")))
     assert (report.kind, report.seq) == ("another command", 3)
 
 
 @pytest.mark.parametrize("size", [3, 4, 5, 7, 8, 9, 17, 64, 65])
-def test_trees_of_every_shape(size: int) -> None:
+def test_trees_of_every_shape_are_proved(size: int) -> None:
     assert checked(written(proof_of(*[seq for seq in OURS if seq <= size], size=size))).ok
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b"{" * 10_000, b" " * (MAX_PROOF_FILE_BYTES + 1)])
-def test_what_is_no_proof_is_one_sentence(raw: bytes) -> None:
+def test_a_file_that_is_not_a_proof_is_refused_in_one_sentence(raw: bytes) -> None:
     report = checked(raw)
     assert (report.ok, report.kind) == (False, "unreadable")
 
@@ -183,7 +183,7 @@ def test_what_is_no_proof_is_one_sentence(raw: bytes) -> None:
     ('{"format"', '{"command_id": "cmd_b", "format"'),
     ('{"format"', '{"records": [], "format"'),
 ])
-def test_a_file_that_one_reader_shows_in_another_way_than_the_next_proves_nothing(text: str, instead: str) -> None:
+def test_an_ambiguous_file_proves_nothing(text: str, instead: str) -> None:
     report = checked(changed(lambda _: None).replace(text.encode(), instead.encode(), 1))
     assert (report.ok, report.kind) == (False, "unreadable")
     assert "a member occurs twice" in report.message
@@ -200,6 +200,6 @@ def test_both_verifiers_refuse_what_is_not_json_in_utf_8(change: Callable[[bytes
     assert (report.ok, report.kind) == (False, "unreadable")
 
 
-def test_a_record_says_what_its_bytes_say() -> None:
+def test_a_record_is_read_from_its_bytes() -> None:
     records = log()
     assert msgspec.json.encode(proven(records[2].body, []).record, order="sorted") == records[2].body

@@ -47,11 +47,11 @@ def vote(who: str = "user:ann", role: str = "approver", **meta: Any) -> SealedFi
 LOG = (opening(approved()), vote(), sealed("approve", "user:ann", "approver", door="tool", to="granted", digest=DIGEST))
 
 
-def test_a_row_that_is_as_recorded_is_taken() -> None:
+def test_a_row_that_matches_its_record_is_accepted() -> None:
     assert changed_approval(approved(), LOG) is None
 
 
-@pytest.mark.parametrize(("fields", "said"), [
+@pytest.mark.parametrize(("fields", "difference"), [
     ({"input": msgspec.Raw(b'{"command":"rm"}')}, "its digest or what it covers"),
     ({"digest": "0" * 64}, "its digest or what it covers"), ({"subject": msgspec.Raw(b"{}")},
     "its digest or what it covers"),
@@ -69,16 +69,16 @@ def test_a_row_that_is_as_recorded_is_taken() -> None:
     ({"state": "denied"}, "it is denied, and was recorded as granted"), ({"id": "apr_2"},
     "no audit record of its opening"),
 ])
-def test_a_row_that_was_changed_is_refused_with_what_differs(fields: dict[str, Any], said: str) -> None:
-    assert said in (changed_approval(approved(**fields), LOG) or "")
+def test_a_changed_row_is_refused_with_the_difference(fields: dict[str, Any], difference: str) -> None:
+    assert difference in (changed_approval(approved(**fields), LOG) or "")
 
 
-def test_a_longer_life_is_a_change_too() -> None:
+def test_a_later_expiry_is_a_change_too() -> None:
     assert changed_approval(msgspec.structs.replace(approved(), expires_ms=99), LOG) == \
         "its expires_ms is not the recorded one"
 
 
-@pytest.mark.parametrize(("fields", "said"), [
+@pytest.mark.parametrize(("fields", "difference"), [
     ({"by": "user:eve"}, "its votes are not"), ({"decision": "deny"}, "its votes are not"),
     ({"role": "admin"}, "its votes are not"), ({"key_id": "k"}, "its votes are not"),
     ({"withdrawn_at": "now"}, "its votes are not"), ({"key_made_by": "user:eve"}, "who made the keys"),
@@ -86,23 +86,23 @@ def test_a_longer_life_is_a_change_too() -> None:
     "the options that its votes"),
     ({"option_id": None}, "the options that its votes"),
 ])
-def test_a_vote_that_was_changed_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_a_changed_vote_is_refused(fields: dict[str, Any], difference: str) -> None:
     changed = [msgspec.structs.replace(approved().approval.votes[0], **fields)]
-    assert said in (changed_approval(approved(votes=changed), LOG) or "")
+    assert difference in (changed_approval(approved(votes=changed), LOG) or "")
 
 
 @pytest.mark.parametrize("named", ["allow_always", "reject_once", "other"])
-def test_a_yes_for_once_is_never_made_a_yes_for_always(named: str) -> None:
-    said = "the option that it names is not one that its votes gave it"
-    assert changed_approval(approved(option_id=named), LOG) == said
+def test_a_grant_for_once_cannot_become_a_grant_for_always(named: str) -> None:
+    difference = "the option that it names is not one that its votes gave it"
+    assert changed_approval(approved(option_id=named), LOG) == difference
     unrecorded = (LOG[0], sealed("vote", "user:ann", "approver", decision="grant", digest=DIGEST), LOG[2])
     voted = [msgspec.structs.replace(approved().approval.votes[0], option_id=named)]
     old = changed_approval(approved(option_id=named, votes=voted), unrecorded)
-    assert old == said, "a log of an earlier version does not name the option"
+    assert old == difference, "a log of an earlier version does not name the option"
     assert changed_approval(approved(), unrecorded) is None
 
 
-def test_votes_that_were_added_or_lost_are_refused() -> None:
+def test_added_and_missing_votes_are_refused() -> None:
     second = Vote(by="user:eve", at="", decision="grant", method="acl", role="approver")
     first = approved().approval.votes[0]
     for votes in ([], [first, second], [first, first]):
@@ -110,11 +110,11 @@ def test_votes_that_were_added_or_lost_are_refused() -> None:
 
 
 def test_a_vote_on_other_bytes_does_not_count() -> None:
-    said = changed_approval(approved(), (LOG[0], vote(digest="0" * 64), LOG[2]))
-    assert said == "a vote was recorded on another digest"
+    difference = changed_approval(approved(), (LOG[0], vote(digest="0" * 64), LOG[2]))
+    assert difference == "a vote was recorded on another digest"
 
 
-def test_a_vote_that_was_taken_back_counts_no_more() -> None:
+def test_a_withdrawn_vote_no_longer_counts() -> None:
     pending = approved(state="pending", option_id=None)
     log = (opening(pending), vote(), sealed("withdraw", "user:ann", "approver"))
     gone = [msgspec.structs.replace(pending.approval.votes[0], withdrawn_at="now")]
@@ -122,21 +122,21 @@ def test_a_vote_that_was_taken_back_counts_no_more() -> None:
     assert changed_approval(pending, log) == "its votes are not the recorded ones"
 
 
-def test_recorded_votes_that_do_not_suffice_grant_nothing() -> None:
+def test_insufficient_recorded_votes_grant_nothing() -> None:
     for fields in ({"required": 2}, {"groups": [Quorum(role="admin", min=1)]}):
         record = approved(**fields)
         assert changed_approval(record, (opening(record), *LOG[1:])) == "the recorded votes do not grant it"
 
 
 @pytest.mark.parametrize("log", [(), LOG[1:], (opening(approved(), to="granted"), *LOG[1:])])
-def test_without_the_record_of_its_opening_nothing_is_believed(log: tuple[SealedFields, ...]) -> None:
+def test_without_the_record_of_its_opening_an_approval_is_refused(log: tuple[SealedFields, ...]) -> None:
     assert changed_approval(approved(), log) == "there is no audit record of its opening"
 
 
-def test_records_are_read_as_stored_or_not_at_all() -> None:
+def test_only_records_in_their_stored_form_are_read() -> None:
     body = b'{"action":"vote","meta":{"to":"x"},"who":{"id":"user:ann","role":"owner"}}'
     [one] = read([AuditRecord(tenant_id="acme", seq=1, hash=leaf_hash(body), body=body)])
     assert (one.action, one.who["id"], one.meta, one.command_id) == ("vote", "user:ann", {"to": "x"}, None)
-    for number, (wrong, told) in enumerate(((body, b"{}"), (b"{}", b"{}"), (b"\xff", b"\xff"))):
+    for number, (wrong, stored) in enumerate(((body, b"{}"), (b"{}", b"{}"), (b"\xff", b"\xff"))):
         with pytest.raises(BrokenRecord, match=f"audit record {number}"):
-            read([AuditRecord(tenant_id="acme", seq=number, hash=leaf_hash(told), body=wrong)])
+            read([AuditRecord(tenant_id="acme", seq=number, hash=leaf_hash(stored), body=wrong)])

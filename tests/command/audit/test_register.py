@@ -55,7 +55,7 @@ def begun(*records: Any, others: dict[str, str] | None = None) -> Register:
     return read(*(record(n, "adopted", **meta) for n, meta in enumerate(adopted(records, others or {}), 1)))
 
 
-def test_a_digest_is_of_what_decides_and_not_of_labels_or_times_of_use() -> None:
+def test_a_digest_covers_deciding_fields_and_not_labels_or_times_of_use() -> None:
     row = row_of(KEY)
     assert row.name == "key/key_1"
     assert row_of(msgspec.structs.replace(KEY, label="laptop", last_used_ms=9)) == row
@@ -65,28 +65,28 @@ def test_a_digest_is_of_what_decides_and_not_of_labels_or_times_of_use() -> None
     assert row_of(msgspec.structs.replace(TENANT, suspended=True)) != row_of(TENANT)
 
 
-def test_a_remembered_rule_is_bound_by_all_that_it_says() -> None:
+def test_a_remembered_rule_is_sealed_with_all_its_fields() -> None:
     assert row_of(remembered()).name == "rule/rule_1"
     assert len({row_of(one).sha256 for one in (remembered(), remembered("allow"), remembered(revoked_at="t"))}) == 3
 
 
-def test_a_drain_is_bound_by_its_name() -> None:
+def test_a_drain_is_sealed_by_its_name() -> None:
     drain = DrainRecord(tenant_id="t1", drain=Drain(scope="runner", id="r", at="t", by="user:ann"))
     assert row_of(drain) == drain_row("t1", "runner", "r")
     whole = msgspec.structs.replace(drain, drain=Drain(scope="gateway", at="t", by="b"))
     assert row_of(whole).name == "drain/t1/gateway/"
 
 
-def test_each_row_has_the_log_that_its_changes_are_in() -> None:
+def test_each_row_is_assigned_to_the_log_of_its_changes() -> None:
     signing = SigningKeyRecord(key=SigningKey(key_id="k", tenant_id="t3", owner=ANN, public_key="p", created_at="t"))
     assert [log_of(one) for one in (KEY, TENANT, remembered(), signing)] == ["t1", "default", "t1", "t3"]
 
 
-def test_before_rows_are_bound_nothing_is_said_of_them() -> None:
+def test_before_rows_are_sealed_nothing_is_reported_about_them() -> None:
     assert differs(row_of(KEY), Register(), Register()) is None
 
 
-def test_a_row_is_held_against_the_record_of_its_last_change() -> None:
+def test_a_row_is_compared_with_the_record_of_its_last_change() -> None:
     owners = begun()
     promoted = msgspec.structs.replace(KEY, role="owner")
     own = read(record(1, **bound(KEY)))
@@ -102,7 +102,7 @@ def test_a_row_that_no_record_names_was_not_written_by_a_gateway() -> None:
     assert differs(row_of(KEY), Register(), begun(KEY)) is None, "adopted as it was found"
 
 
-def test_adopted_rows_come_by_the_page_and_an_empty_ledger_says_so_too() -> None:
+def test_adopted_rows_are_recorded_in_pages_and_an_empty_ledger_too() -> None:
     keys = [msgspec.structs.replace(KEY, key_id=f"key_{n}") for n in range(ADOPTED_AT_ONCE + 1)]
     metas = adopted([*keys, remembered()], {"session/s": "00"})
     assert [len(meta["rows"]) for meta in metas] == [ADOPTED_AT_ONCE, 3]
@@ -111,13 +111,13 @@ def test_adopted_rows_come_by_the_page_and_an_empty_ledger_says_so_too() -> None
     assert not read(record(1, **bound(KEY))).begun
 
 
-def test_a_record_that_does_not_match_its_hash_binds_nothing() -> None:
+def test_a_record_that_does_not_match_its_hash_seals_nothing() -> None:
     forged = record(1, **bound(KEY))
     assert read(msgspec.structs.replace(forged, hash="00" * 32)).rows == {}
     assert read(msgspec.structs.replace(forged, body=forged.body.replace(b'"row":"key/', b'"row":"kez/'))).rows == {}
 
 
-def test_a_record_counts_once_and_words_in_a_text_bind_nothing() -> None:
+def test_a_record_counts_once_and_look_alike_text_seals_nothing() -> None:
     register = read(record(2, **bound(KEY)), record(1, **bound(msgspec.structs.replace(KEY, role="owner"))))
     assert register.rows == {"key/key_1": row_of(KEY).sha256}
     assert read(record(1, note='"row_sha256":"ab"')).rows == {}
@@ -134,7 +134,7 @@ def test_remembered_denials_are_known_until_they_are_revoked() -> None:
     assert not denies(KEY)
 
 
-def test_a_row_on_record_that_is_not_there_was_removed() -> None:
+def test_a_missing_row_on_record_is_reported_as_removed() -> None:
     own = read(record(1, **bound(KEY)), record(2, **bound(remembered())), record(3, row="session/s", row_sha256="00"),
                record(4, **bound(msgspec.structs.replace(KEY, key_id="key_2"))),
                record(5, **ended(RegisterRow("key/key_2", ""))))
@@ -152,5 +152,5 @@ def test_drains_in_force_are_those_on_record_that_have_not_ended() -> None:
 
 @pytest.mark.parametrize(("name", "text"), [
     ("key/key_1", "the stored row of the API key key_1 is odd"), ("new/x", "the stored row of the new x is odd")])
-def test_a_row_is_named_in_words(name: str, text: str) -> None:
+def test_a_row_has_a_readable_name(name: str, text: str) -> None:
     assert sentence(name, "is odd") == text

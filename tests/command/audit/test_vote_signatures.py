@@ -28,7 +28,7 @@ def registered(public_key: str, **more: str) -> AuditDraft:
         "signing_key": key_id_of(public_key, "t1"), "change": "registered", "public_key": public_key, **more})
 
 
-def said(public_key: str, **changes: Any) -> Statement:
+def statement_of(public_key: str, **changes: Any) -> Statement:
     return Statement("t1", "apr_1", "ab" * 32, "grant", "user:kim", key_id_of(public_key, "t1"), AT)._replace(**changes)
 
 
@@ -39,13 +39,13 @@ def vote(statement: Statement, **how: Any) -> AuditDraft:
 
 
 def signed(**changes: Any) -> AuditDraft:
-    signature = base64.b64encode(PAIR.sign(said(PUBLIC).signed_bytes())).decode()
-    return vote(said(PUBLIC, **changes), signature=signature)
+    signature = base64.b64encode(PAIR.sign(statement_of(PUBLIC).signed_bytes())).decode()
+    return vote(statement_of(PUBLIC, **changes), signature=signature)
 
 
 def tapped(**changes: Any) -> AuditDraft:
-    assertion = SOFT.confirms(said(SOFT.public_key).signed_bytes())
-    return vote(said(SOFT.public_key, **changes), assertion=msgspec.to_builtins(assertion))
+    assertion = SOFT.confirms(statement_of(SOFT.public_key).signed_bytes())
+    return vote(statement_of(SOFT.public_key, **changes), assertion=msgspec.to_builtins(assertion))
 
 
 KEYS = [registered(PUBLIC), registered(SOFT.public_key, origin=SOFT.origin)]
@@ -56,14 +56,14 @@ def judged(*drafts: AuditDraft) -> AuditReport:
     return check(records, head_of(records))
 
 
-def test_votes_that_their_people_signed_hold() -> None:
+def test_votes_signed_by_their_people_are_valid() -> None:
     assert judged(signed(), tapped()).ok
 
 
 @pytest.mark.parametrize("changes", [{"decision": "deny"}, {"digest": "cd" * 32}, {"subject_id": "apr_2"},
                                      {"at": "2027-01-15T08:00:01.000Z"}, {"approver": "user:lee"}])
 @pytest.mark.parametrize("cast", [signed, tapped])
-def test_a_vote_that_its_person_did_not_sign_so_is_named_even_in_a_log_that_the_gateway_signed(
+def test_a_falsely_signed_vote_is_named_even_in_a_log_signed_by_the_gateway(
     cast: Any, changes: dict[str, str]
 ) -> None:
     report = judged(tapped(), cast(**changes))
@@ -71,11 +71,11 @@ def test_a_vote_that_its_person_did_not_sign_so_is_named_even_in_a_log_that_the_
     assert report.message.startswith("Record 4 is a vote that its person did not sign so: ")
 
 
-def test_an_export_is_judged_alike_and_a_key_that_the_log_does_not_know_is_not_judged() -> None:
+def test_an_export_is_checked_alike_and_an_unknown_key_is_not_checked() -> None:
     records = chained([*KEYS, signed(decision="deny")])
     lines = [*map(record_line, records), head_of(records)]
     assert (verify(lines).ok, compare(lines, checkpoint_of(records)).ok) == (False, False)
-    assert judged(vote(said(PUBLIC, key_id="sgk_of_before"), signature="aGk=")).ok
+    assert judged(vote(statement_of(PUBLIC, key_id="sgk_of_before"), signature="aGk=")).ok
     assert judged(draft(3, action="key_rotate", meta={"signing_key": 7})).ok, "of another form: it says nothing of keys"
 
 

@@ -1,4 +1,4 @@
-"""What a witness cosigns (U-3): a log that has only grown since it last looked, and evidence if it has not."""
+"""Cosignatures of a witness (U-3): for a log that has only grown since the last check; otherwise evidence."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_proof_is_needed_only_between_two_sizes(known: int | None, shown: int,
     assert needs_proof(None if known is None else head(known), head(shown)) is needed
 
 
-def test_the_first_look_and_an_unchanged_log_need_none() -> None:
+def test_the_first_check_and_an_unchanged_log_need_no_proof() -> None:
     check_growth(None, head(9), [], PUBLIC)
     check_growth(head(9), head(9), [], PUBLIC)
     check_growth(head(0), head(9), [], PUBLIC)
@@ -67,7 +67,7 @@ def test_a_log_that_went_back_is_caught_by_what_it_signed() -> None:
     assert "it had 9 records, and now shows 3" in str(caught)
 
 
-def test_a_fork_of_the_same_size_and_one_that_grew_are_caught() -> None:
+def test_a_fork_of_the_same_size_and_a_longer_one_are_detected() -> None:
     assert refused(head(9), head(9, FORKED), []).is_evidence
     assert refused(head(3), head(9, FORKED), []).is_evidence
     assert refused(head(3), head(9), []).is_evidence, "nothing shows that it continues"

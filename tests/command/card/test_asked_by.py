@@ -1,4 +1,4 @@
-"""Who asks and where it would run (H-4): the same names in the same order on every surface, each on one line."""
+"""Requester and host of a request (H-4): the same names in the same order on every surface, each on one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def approval(**fields: Any) -> Approval:
                        "input": msgspec.Raw(b"{}"), **fields})
 
 
-def test_everybody_is_named_in_one_order() -> None:
+def test_all_participants_are_named_in_one_order() -> None:
     asked = approval(requested_by=Actor(type="user", id="ann"), agent_id="claude", tool_name="Bash", runner_id="r1",
                      workspace="/w", holding=Holding(held="asks", checked="2026-11-22T00:00:00Z"),
                      box=Box(walls="namespace"))
@@ -38,12 +38,12 @@ def test_everybody_is_named_in_one_order() -> None:
     ({"verb": "close", "runner_id": "r"}, ["the agent", "agent shell", "r:(its first root)"]),
     ({"agent_id": "", "workspace": "/w"}, ["the agent", "a runner:/w"]),
 ])
-def test_what_is_not_known_is_said_or_left_out(fields: dict[str, Any], found: list[str]) -> None:
+def test_unknown_participants_are_marked_or_omitted(fields: dict[str, Any], found: list[str]) -> None:
     assert names(approval(**fields)) == found
 
 
 @pytest.mark.req("H-18")
-def test_a_box_is_named_where_something_runs_in_it() -> None:
+def test_a_box_is_named_if_something_runs_in_it() -> None:
     assert len(names(approval(box=Box(walls="namespace")))) == 4
     assert len(names(approval(box=Box(walls="namespace"), verb="close"))) == 2
 

@@ -26,13 +26,13 @@ def request(**fields: Any) -> LandingRequest:
     return found
 
 
-def test_a_whole_question_is_read() -> None:
+def test_a_complete_landing_request_is_read() -> None:
     found = request(notListed=1)
     assert (found.workspace, found.changes, [file.path for file in found.files]) == ("/w", 3, ["a", ".git/hooks/x"])
     assert found.runners_title == "land 3 staged changes in /w"
 
 
-def test_another_tool_asks_something_else() -> None:
+def test_a_request_of_another_tool_is_not_a_landing() -> None:
     assert landing_request(ReceivedRequest("Bash", json.dumps(ASKED).encode())) is None
 
 
@@ -42,12 +42,12 @@ def test_another_tool_asks_something_else() -> None:
     json.dumps({**ASKED, "not_listed": 1}).encode(), json.dumps(ASKED)[:-1].encode() + b',"workspace":"/other"}',
     json.dumps(ASKED).replace('"path": "a"', '"path": "a", "path": "b"').encode(), b"[" * 100_000, b"\xff",
 ])
-def test_members_that_the_card_would_not_show_make_it_no_landing(raw: bytes) -> None:
+def test_members_not_shown_on_the_card_make_it_another_request(raw: bytes) -> None:
     assert landing_request(ReceivedRequest(LANDING, raw)) is None
 
 
 @pytest.mark.parametrize(("fields", "chosen"), [({"notListed": 1}, False), ({}, True), ({"changes": 2}, False)])
-def test_some_of_the_changes_were_chosen_if_not_all_are_accounted_for(fields: dict[str, Any], chosen: bool) -> None:
+def test_a_choice_is_marked_if_not_all_changes_are_listed(fields: dict[str, Any], chosen: bool) -> None:
     assert request(**fields).chosen is chosen
 
 
@@ -55,6 +55,6 @@ def test_some_of_the_changes_were_chosen_if_not_all_are_accounted_for(fields: di
     ({"changes": 2}, 1), ({"notListed": 1, "runsUnasked": 2}, 2), ({"notListed": 1, "runsUnasked": 0}, 1),
     ({"runsUnasked": 5}, 1),
 ])
-def test_what_runs_unasked_later_counts_what_is_not_listed_unless_some_were_chosen(
+def test_unlisted_changes_count_as_running_programs_unless_some_were_chosen(
         fields: dict[str, Any], later: int) -> None:
     assert request(**fields).later == later

@@ -60,7 +60,7 @@ TITLED = [
 
 
 @pytest.mark.parametrize(("asked", "title"), TITLED)
-def test_a_title_is_made_from_what_is_hashed(asked: Approval, title: str) -> None:
+def test_a_title_is_made_from_the_hashed_input(asked: Approval, title: str) -> None:
     assert title_of_approval(asked) == title
 
 

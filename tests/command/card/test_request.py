@@ -1,4 +1,4 @@
-"""A request taken apart (H-1, H-2): nothing is left out, whatever its members are called and how often they come."""
+"""A request taken apart (H-1, H-2): nothing is omitted, whatever the names and repetitions of its members."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def taken(value: Any, content: Any = None) -> Parts:
     ({"command": "ls -l"}, "ls -l"), ({"cmd": ["git", "commit", "-m", "two words"]}, "git commit -m 'two words'"),
     ({"commandLine": "x", "cwd": "/"}, "x"), ({"script": "a\nb"}, "a\nb"),
 ])
-def test_a_command_line_is_found_under_its_names(value: Any, line: str) -> None:
+def test_a_command_line_is_found_under_each_of_its_member_names(value: Any, line: str) -> None:
     assert taken(value).lines == [line]
 
 
@@ -59,20 +59,20 @@ def test_an_edit_is_found_in_the_forms_that_agents_use(value: Any, edit: FileEdi
     {"path": "a", "edits": [{"oldText": "x", "newText": "y", "also": 1}]}, {"path": "a", "edits": [{"oldText": "x"}]},
     {"path": "a", "edits": []}, {"path": "a", "edits": [1]}, {"command": ["ls", 1]}, {"command": 7}, {"patch": "x"},
 ])
-def test_what_is_not_understood_whole_stays_in_the_rest(value: Any) -> None:
+def test_members_not_fully_understood_stay_in_the_rest(value: Any) -> None:
     found = taken(value)
     assert (found.edits, found.lines) == ([], [])
     assert {member.name for member in found.rest} == set(value)
 
 
-def test_a_member_that_comes_twice_is_shown_twice_and_believed_neither_time() -> None:
+def test_a_repeated_member_is_shown_twice_and_not_interpreted() -> None:
     found = parts(ReceivedRequest("Bash", b'{"command":"ls","command":"rm -rf /","description":"list"}'))
     assert found.lines == []
     assert [member.value for member in found.rest] == ["ls", "rm -rf /"]
     assert found.words == ["list"]
 
 
-def test_every_member_is_shown_by_something() -> None:
+def test_every_member_is_shown_in_some_part() -> None:
     found = taken({"url": "https://x", "path": "a", "n": 1, "reason": "why", "title": ["7"],
     "nested": {"command": "x"}})
     assert (found.urls, found.paths, found.words) == (["https://x"], ["a"], ["why"])
@@ -80,15 +80,15 @@ def test_every_member_is_shown_by_something() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"[]", b"7", b'"x"', b"{", b"\xff", b"[" * 100_000, b"null"])
-def test_an_input_that_is_no_object_is_shown_as_it_is(bad: bytes) -> None:
+def test_an_input_that_is_not_an_object_is_shown_unchanged(bad: bytes) -> None:
     assert parts(ReceivedRequest("T", bad)).unreadable == bad.decode("utf-8", "backslashreplace")
 
 
-def test_no_input_is_an_empty_one() -> None:
+def test_a_missing_input_is_an_empty_one() -> None:
     assert parts(ReceivedRequest("T", b"")) == Parts()
 
 
-def test_content_is_diffs_texts_and_whatever_else_it_holds() -> None:
+def test_content_is_split_into_diffs_texts_and_the_rest() -> None:
     content = [{"type": "diff", "path": "a", "newText": "y", "oldText": None},
                {"type": "content", "content": {"type": "text", "text": "see"}}, {"type": "terminal", "id": 1}, 7]
     found = taken({}, content)
@@ -102,7 +102,7 @@ def test_content_is_diffs_texts_and_whatever_else_it_holds() -> None:
     ("edit", {"note": "x"}, True), ("delete", {"path": "a"}, False), (None, {"x": 1}, False), (None, {}, True),
     ("read", {"description": "x"}, False),
 ])
-def test_an_input_lacks_the_effect_if_its_kind_of_act_is_not_in_it(kind: str | None, value: Any, lacks: bool) -> None:
+def test_an_input_without_the_effect_of_its_kind_is_marked(kind: str | None, value: Any, lacks: bool) -> None:
     assert lacks_effect(kind, raw(value)) is lacks
     assert lacks_effect(kind, b"")
 
@@ -111,7 +111,7 @@ def test_an_input_lacks_the_effect_if_its_kind_of_act_is_not_in_it(kind: str | N
     (b'{"a":1,"b":2}', b'{ "b": 2, "a": 1 }', True), (b"{", b"{", True), (b"{", b"{}", False),
     (b'{"a":1}', b'{"a":2}', False),
 ])
-def test_the_same_input_in_another_order_is_the_same(one: bytes, other: bytes, same: bool) -> None:
+def test_an_input_in_another_order_is_equal(one: bytes, other: bytes, same: bool) -> None:
     assert same_input(one, other) is same
 
 
@@ -129,7 +129,7 @@ def test_the_same_input_in_another_order_is_the_same(one: bytes, other: bytes, s
     ({"path": "x.py", "old_string": "old", "new_string": "worse"}, {"patch": PATCH}, False),
     ({"path": "y.py", "old_string": "old", "new_string": "new"}, {"patch": PATCH}, False),
 ])
-def test_what_ran_is_what_was_allowed_in_other_words_or_it_is_not(ran: Any, allowed: Any, same: bool) -> None:
+def test_an_executed_call_is_compared_with_the_allowed_one(ran: Any, allowed: Any, same: bool) -> None:
     assert same_effect(raw(ran), raw(allowed)) is same
 
 
@@ -138,7 +138,7 @@ def test_what_ran_is_what_was_allowed_in_other_words_or_it_is_not(ran: Any, allo
     ({"command": "ls", "cwd": "/x"}, {"command": "ls", "cwd": "/w"}, False), ({"command": "rm"}, {"command": "ls"},
     False),
 ])
-def test_an_announcement_says_less_of_what_is_asked_and_nothing_else(announced: Any, asked: Any, one_of: bool) -> None:
+def test_an_announcement_is_a_subset_of_its_request(announced: Any, asked: Any, one_of: bool) -> None:
     assert announces(raw(announced), raw(asked)) is one_of
 
 
@@ -150,14 +150,14 @@ def test_a_patch_names_its_files(patch: str, files: str) -> None:
     assert patched(patch) == files
 
 
-def test_a_value_is_laid_out_with_its_numbers_as_they_were_written() -> None:
+def test_a_value_is_laid_out_with_its_numbers_unchanged() -> None:
     found = parts(ReceivedRequest("T", b'{"a":{"n":1.50,"list":["x\\ny",true,[]]},"e":{}}'))
     lines = [line for member in found.rest for line in labelled(member.name, member.value)]
     assert lines == ["a:", "  n: 1.50", "  list:", "    - x", "      y", "    - true", "    - []", "e: {}"]
     assert written([InputMember("x", "y")][:0]) == ["[]"]
 
 
-def test_a_value_that_is_nested_without_end_is_laid_out_all_the_same() -> None:
+def test_a_very_deeply_nested_value_is_laid_out_too() -> None:
     deep: Any = "x"
     for _ in range(200):
         deep = [deep]

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.req("P-2", "H-4")
     ("build\U000e0100\U000e01ef", "build<U+E0100><U+E01EF>"),
     ("ok" + " " * 500 + "; rm -rf ~", "ok<500 spaces>; rm -rf ~"),
 ])  # fmt: skip
-def test_what_deceives_is_made_visible(hostile: str, shown: str) -> None:
+def test_deceptive_characters_are_made_visible(hostile: str, shown: str) -> None:
     assert visible(hostile) == shown
 
 
@@ -40,19 +40,19 @@ def test_what_deceives_is_made_visible(hostile: str, shown: str) -> None:
     "git status", "a\tb\nc", "안녕하세요 세계", "日本語のテキスト、漢字", "Zażółć gęślą jaźń", "Привет, мир",
     "Ελληνικά", "שלום", "café № 5 € “x” – …", " " * SPACES_SHOWN + "deep",
 ])  # fmt: skip
-def test_ordinary_writing_stays(honest: str) -> None:
+def test_ordinary_text_is_unchanged(honest: str) -> None:
     assert visible(honest) == honest
 
 
 @given(st.text())
-def test_nothing_hidden_is_left(text: str) -> None:
+def test_no_hidden_character_is_left(text: str) -> None:
     shown = visible(text).replace("\n", "").replace("\t", "")
     assert not [one for one in shown if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")]
     assert visible(visible(text)) == visible(text)
 
 
 @given(st.text(), st.integers(2, 50))
-def test_one_line_is_one_line_of_its_length(text: str, limit: int) -> None:
+def test_a_line_is_cut_to_one_line_of_its_length(text: str, limit: int) -> None:
     line = one_line(text, limit)
     assert len(line) <= limit
     assert "\n" not in line

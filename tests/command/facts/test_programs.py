@@ -1,4 +1,4 @@
-"""What programs do with their arguments (H-7): the words that an allow rule must name letter by letter."""
+"""The arguments of programs (H-7): the words that an allow rule must name letter by letter."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.req("H-7")
     ("gcc -Wall -O2 -c a.c", "gcc"),
     ("fakeroot ls -l", "fakeroot ls -l"), ("hyperfine ls", "hyperfine ls"), ("tool2 a b", "tool2"),
 ])
-def test_the_words_that_a_rule_must_name(line: str, named: str) -> None:
+def test_the_words_that_a_rule_must_name_are_found(line: str, named: str) -> None:
     words = shlex.split(line)
     assert [words[at] for at in sorted(must_name(words))] == shlex.split(named)
 
@@ -61,14 +61,14 @@ def test_the_words_that_a_rule_must_name(line: str, named: str) -> None:
     ("ls a b", 1), ("git", 1), ("git --version", 2), ("git status x", 2), ("python", 1), ("python -m x y", 3),
     ("python -m", 2), ("python -c x y", 3), ("gh pr list", 3), ("gh pr", 2), ("cargo install x", 3), ("node", 1),
 ])
-def test_how_many_words_say_what_is_run(line: str, count: int) -> None:
+def test_the_words_that_select_the_program_are_counted(line: str, count: int) -> None:
     assert fixed_words(line.split()) == count
 
 
 @pytest.mark.parametrize(("words", "name"), [(["/bin/ls", "x"], "ls"), (["ls"], "ls"), ([], ""), (["./a/"], ""),
                                               (["/usr/bin/python3.11"], "python"), (["python3"], "python3"),
                                               (["clang++-15"], "clang++"), (["tool2"], "tool2"), (["7"], "7")])
-def test_a_program_is_named_behind_its_last_slash(words: list[str], name: str) -> None:
+def test_a_programs_name_is_the_part_after_the_last_slash(words: list[str], name: str) -> None:
     assert program(words) == name
 
 
@@ -78,7 +78,7 @@ def test_a_program_is_named_behind_its_last_slash(words: list[str], name: str) -
      "host.example:dir"), ("data:text/plain,x", "data:text/plain,x"), ("src/a.py", None), ("--flag", None),
      ("10.0.0.1:80", None),
 ])
-def test_a_place_on_another_host_is_found_in_a_word(word: str, url: str | None) -> None:
+def test_a_remote_location_is_found_in_a_word(word: str, url: str | None) -> None:
     assert urls_in(word) == url
 
 
@@ -87,5 +87,5 @@ def test_a_place_on_another_host_is_found_in_a_word(word: str, url: str | None) 
     ("-x~/a", ("~/a", "/a", "a")), ("--color", ()), ("--dir/x", ()), ("of=/dev/sda", ("of=/dev/sda", "/dev/sda")),
     ("a-b=c", ("a-b=c",)), ("x=", ("x=",)), ("-", ()), ("-n", ()), ("", ()),
 ])
-def test_what_of_a_word_may_be_a_path(word: str, paths: tuple[str, ...]) -> None:
+def test_the_parts_of_a_word_that_may_be_paths_are_found(word: str, paths: tuple[str, ...]) -> None:
     assert paths_in(word) == paths

@@ -37,7 +37,7 @@ def test_a_path_is_found_under_any_name_at_any_depth(name: str) -> None:
     ({"diff": "--- a/src/a\n+++ b/src/b\n"}, ("src/a", "src/b")),
     ({"command": "str_replace", "path": "src/a"}, ("src/a",)),
 ])
-def test_what_names_a_place_is_a_path(value: dict[str, Any], paths: tuple[str, ...]) -> None:
+def test_a_member_that_names_a_location_is_a_path(value: dict[str, Any], paths: tuple[str, ...]) -> None:
     found = of(value)
     assert found.paths == paths
     assert found.lines == ()
@@ -53,12 +53,12 @@ def test_what_names_a_place_is_a_path(value: dict[str, Any], paths: tuple[str, .
     ({"command": "ls", "script": "rm x"}, ("ls", "rm x")),
     ({"options": {"command": "rm x"}}, ("rm x",)),
 ])
-def test_programs_and_their_words_are_put_together(value: dict[str, Any], lines: tuple[str, ...]) -> None:
+def test_programs_and_their_arguments_are_combined(value: dict[str, Any], lines: tuple[str, ...]) -> None:
     assert of(value).lines == lines
 
 
 @pytest.mark.req("P-1", "H-6")
-def test_what_stands_beside_a_command_is_a_fact() -> None:
+def test_members_beside_a_command_are_facts() -> None:
     assert of({"command": "ls", "cwd": "src", "env": {}, "stdin": ""}).beside == ()
     assert of({"command": "ls", "cwd": "/etc"}).beside == ("directory",)
     assert of({"command": "ls", "env": {"A": "1"}, "stdin": "x"}).beside == ("environment", "standard input")
@@ -68,19 +68,19 @@ def test_what_stands_beside_a_command_is_a_fact() -> None:
 @pytest.mark.parametrize("value", [b"", b"null", b"[]", b"{", b'{"a": NaN}', b"\xff", b'{"a": 1, "a": 2}',
                                    b"[" * 90_000, {"command": 7}, {"command": [["ls"]]},
                                    {"args": ["x"]}, {"path": "a\nb"}, {"cwd": "a", "workdir": "b"}])
-def test_what_cannot_be_understood_says_why(value: object) -> None:
+def test_an_uninterpretable_request_has_a_reason(value: object) -> None:
     assert of(value).unclear
 
 
 @pytest.mark.req("P-1", "H-6")
-def test_both_values_of_a_member_that_comes_twice_are_facts() -> None:
+def test_both_values_of_a_repeated_member_are_facts() -> None:
     found = of(b'{"path": "src/a", "path": "/etc/passwd"}')
     assert found.paths == ("src/a", "/etc/passwd")
     assert found.unclear == 'its input has "path" twice'
 
 
 @pytest.mark.req("P-1", "H-6")
-def test_locations_content_and_links_count() -> None:
+def test_locations_content_and_links_are_facts() -> None:
     diff = json.dumps([{"type": "diff", "path": "docs/b", "newText": "x"}]).encode()
     found = of({"path": "src/a"}, locations=("/etc/c",), content=diff, resolved_paths={"src/a": "/home/x"})
     assert found.paths == ("src/a", "/etc/c", "docs/b", "/home/x")
@@ -94,7 +94,7 @@ def test_a_described_request_is_text_for_deny_rules() -> None:
 
 
 @pytest.mark.req("H-6")
-def test_a_large_input_is_judged_in_time_proportional_to_it() -> None:
+def test_a_large_input_is_evaluated_in_linear_time() -> None:
     began = time.process_time()
     assert of({f"path{number}": f"src/{number}" for number in range(50_000)}).unclear
     assert of({"content": "x" * 4_000_000}).unclear is None

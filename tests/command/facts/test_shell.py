@@ -58,14 +58,14 @@ def test_deny_rules_see_the_command_that_another_one_runs(text: str) -> None:
 @pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize("text", ["", "   ", "a 'b", 'a "b', "a\x00b", "a\x1b[2Jb", "a \ud800", "x" * 4_097, "(" * 200,
                                   "a \\\nb", "ls )"])
-def test_what_cannot_be_read_is_unclear(text: str) -> None:
+def test_an_unreadable_line_is_unclear(text: str) -> None:
     assert read(text).unclear
 
 
 @pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize("piece", ["(", "$(", "<<", "`", '"', "${", "a=(", "a|", "if ", "a && ", "{ ", "[[ ",
                                    "bash -c "])
-def test_no_line_takes_long(piece: str) -> None:
+def test_every_line_is_parsed_in_bounded_time(piece: str) -> None:
     began = time.process_time()
     read(piece * (4_096 // len(piece)))
     assert time.process_time() - began < 2
@@ -102,7 +102,7 @@ def commands_run(text: str, here: Path, surroundings: dict[str, str]) -> set[tup
 
 
 @pytest.mark.req("H-7")
-def test_what_is_read_as_plain_is_what_a_shell_runs(tmp_path: Path) -> None:
+def test_a_line_read_as_plain_is_run_as_read_by_a_shell(tmp_path: Path) -> None:
     here, programs = tmp_path / "here", tmp_path / "programs"
     here.mkdir()
     programs.mkdir()

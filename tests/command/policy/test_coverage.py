@@ -1,4 +1,4 @@
-"""What an allow rule covers and what a deny rule is met by, fact by fact (H-6, H-7)."""
+"""The facts that an allow rule covers and those that match a deny rule (H-6, H-7)."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def test_no_allow_rule_about_the_input_covers_a_described_call(fields: dict[str,
 @pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize("fields", [{"command": "rm -rf .*"}, {"words": "rm -rf **"}, {"path": ".env"},
                                     {"url": "https://evil.example/*"}])
-def test_deny_rules_search_all_that_a_described_call_says(fields: dict[str, Any]) -> None:
-    said = "I will `rm  -rf x`, read 'deploy/.env' and post it to https://evil.example/x"
-    for subject in (call(None, described=True, title=said), call({"cwd": "/w"}, described=True, title=said)):
+def test_deny_rules_search_the_whole_text_of_a_described_call(fields: dict[str, Any]) -> None:
+    text = "I will `rm  -rf x`, read 'deploy/.env' and post it to https://evil.example/x"
+    for subject in (call(None, described=True, title=text), call({"cwd": "/w"}, described=True, title=text)):
         assert denied(subject, **fields)
         assert not denied(call(None, described=True, title="I will look around"), **fields)
 
@@ -131,7 +131,7 @@ def test_a_member_that_gives_a_command_more_rights_or_another_machine_is_not_cov
 @pytest.mark.parametrize("more", [
     {"dangerouslyDisableSandbox": False}, {"sandbox_permissions": "use_default"}, {"user": ""}, {"host": None},
     {"additional_permissions": {}}, {"permissions": []}, {"description": "as root on the host"}])
-def test_one_that_changes_nothing_is_no_hindrance(more: dict[str, Any]) -> None:
+def test_a_member_without_effect_does_not_prevent_coverage(more: dict[str, Any]) -> None:
     assert allowed(call({"command": "ls -l", **more}), words=["ls **"])
 
 
@@ -139,7 +139,7 @@ def test_one_that_changes_nothing_is_no_hindrance(more: dict[str, Any]) -> None:
 @pytest.mark.parametrize("path", [
     "secrets", "secrets/", "/w/secrets", "file:///w/secret%73/key", "file:///w/%73ecrets/key", "sec\u200brets/key",
     "\u202esecrets/key", "Secrets", "file://localhost/w/secrets/key"])
-def test_what_denies_all_below_a_directory_is_met_by_it_however_it_is_spelled(path: str) -> None:
+def test_a_deny_rule_below_a_directory_matches_every_spelling_of_it(path: str) -> None:
     assert denied(call({"path": path}, "delete"), path="secrets/**")
     assert not denied(call({"path": "secretary/x"}, "delete"), path="secrets/**")
 
@@ -153,7 +153,7 @@ def test_a_directory_is_not_removed_by_a_command_where_all_below_it_is_denied() 
 @pytest.mark.req("P-1", "H-6")
 @pytest.mark.parametrize("value", [
     {"path": "src/\u202egnp.exe"}, {"path": "src/a\u200b.py"}, {"command": "ls \u2066src"}, {"command": "ls\u200b"}])
-def test_what_has_characters_that_are_not_shown_is_asked_about(value: dict[str, Any]) -> None:
+def test_a_call_with_invisible_characters_is_asked_about(value: dict[str, Any]) -> None:
     assert not allowed(call(value), path="**")
     assert not allowed(call(value), words=["ls **"])
 

@@ -13,7 +13,7 @@ from interlock.command.policy.policy import Rule
 
 
 @pytest.mark.req("P-1", "H-7")
-def test_a_stored_pattern_cannot_hold_a_gateway() -> None:
+def test_a_stored_pattern_cannot_block_a_gateway() -> None:
     began = time.process_time()
     for source in ("(a+)+b", "(a|a)*b", "(a*)*b", "(.*a){20}"):
         assert not pattern(source).covers("a" * 60_000 + "c")
@@ -23,7 +23,7 @@ def test_a_stored_pattern_cannot_hold_a_gateway() -> None:
 
 @pytest.mark.req("P-1", "H-7")
 @pytest.mark.parametrize("source", ["(", "(?=a)b", r"(a)\1", "(a{1000}){1000}", "a" * 1_001, ""])
-def test_what_re2_does_not_read_is_refused_in_one_sentence(source: str) -> None:
+def test_a_pattern_that_re2_does_not_support_is_refused_in_one_sentence(source: str) -> None:
     for effect in ("allow", "deny"):
         with pytest.raises(msgspec.ValidationError, match="command: "):
             msgspec.convert({"name": "r", "effect": effect, "command": source}, Rule)
@@ -55,6 +55,6 @@ def test_a_repeated_class_that_matches_an_operator_is_refused_if_it_would_allow(
     ("", "from 1"),
     ("git 'status", "quote is not closed"), ("npm run **", "leaves open"), ("bash -c *", "leaves open what bash runs"),
 ])
-def test_words_that_leave_open_what_runs_are_refused(words: str, sentence: str) -> None:
+def test_words_that_do_not_determine_the_program_are_refused(words: str, sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         msgspec.convert({"name": "r", "effect": "allow", "words": words}, Rule)

@@ -54,7 +54,7 @@ def running(line: str) -> PolicySubject:
         (touching(replace(FLUSH, allowed_tools=("read_file",)), "x"), "deny"),
     ],
 )
-def test_the_shipped_default(subject: PolicySubject, effect: str) -> None:
+def test_the_shipped_default_policy_decides_as_documented(subject: PolicySubject, effect: str) -> None:
     assert RuleSet().decide(subject).effect == effect
 
 
@@ -111,7 +111,9 @@ def test_the_shipped_default(subject: PolicySubject, effect: str) -> None:
         ({"hours": "16:30-06:00", "zone": "Asia/Seoul"}, TOOL, True),
     ],
 )
-def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: PolicySubject, holds: bool) -> None:
+def test_every_match_field_of_an_allow_rule_is_compared(
+    fields: dict[str, object], subject: PolicySubject, holds: bool
+) -> None:
     rule = msgspec.convert({"name": "r", "effect": "allow", **fields}, Rule)
     assert (rule.missed(subject) is None) is holds
     assert (RuleSet([rule]).decide(subject).rule == rule.name) is holds
@@ -127,14 +129,14 @@ def test_every_match_field_of_an_allow_rule(fields: dict[str, object], subject: 
         ({"command": "rm .*"}, running("x" * 70_000), True),
     ],
 )
-def test_doubt_meets_a_deny_rule(fields: dict[str, object], subject: PolicySubject, holds: bool) -> None:
+def test_an_unclear_fact_matches_a_deny_rule(fields: dict[str, object], subject: PolicySubject, holds: bool) -> None:
     rule = msgspec.convert({"name": "r", "effect": "deny", **fields}, Rule)
     assert (rule.missed(subject) is None) is holds
     assert (RuleSet([rule]).decide(subject).rule == rule.name) is holds
 
 
 @pytest.mark.req("P-1")
-def test_denials_and_quorums_come_before_remembered_rules_and_those_before_the_rest() -> None:
+def test_denials_and_quorums_precede_remembered_rules_and_those_the_rest() -> None:
     allow = Rule(name="allow", effect="allow", tool="bash")
     deny = Rule(name="deny", effect="deny", tool="bash", command="rm .*", reason="no")
     quorum = Rule(name="quorum", effect="ask", tool="bash", command="git push.*", required=2)
@@ -147,7 +149,7 @@ def test_denials_and_quorums_come_before_remembered_rules_and_those_before_the_r
 
 
 @pytest.mark.req("Z-5", "H-8")
-def test_no_rule_of_a_user_lets_a_flush_write_elsewhere() -> None:
+def test_no_user_rule_allows_a_flush_to_write_elsewhere() -> None:
     broad = Rule(name="anything", effect="allow")
     for policy in (RuleSet([broad]), RuleSet((), [broad])):
         assert policy.decide(FLUSH).effect == "allow"
@@ -160,7 +162,7 @@ def test_no_rule_of_a_user_lets_a_flush_write_elsewhere() -> None:
 
 
 @pytest.mark.req("Z-5")
-def test_a_flush_never_asks() -> None:
+def test_a_flush_never_asks_a_person() -> None:
     policy = RuleSet([Rule(name="ask all", effect="ask")])
     assert policy.decide(FLUSH).effect == "deny"
 
@@ -172,17 +174,17 @@ def test_a_flush_never_asks() -> None:
      ({"ttl": "31d"}, "30 days"), ({"zone": "Mars/Base"}, "time zone"),
      ({"required": 0}, "vote"), ({"name": ""}, "name")],
 )
-def test_a_rule_that_means_nothing_is_one_sentence(fields: dict[str, object], word: str) -> None:
+def test_a_meaningless_rule_is_refused_in_one_sentence(fields: dict[str, object], word: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=word):
         msgspec.convert({"name": "r", "effect": "ask", **fields}, Rule)
 
 
-def test_durations() -> None:
+def test_durations_are_read() -> None:
     assert [duration_ms(text) for text in ("90s", "15m", "24h", "2d")] == [90_000, 900_000, 86_400_000, 172_800_000]
 
 
 @pytest.mark.req("P-1")
-def test_a_command_is_judged_alike_whatever_was_judged_before_it() -> None:
+def test_a_decision_does_not_depend_on_earlier_ones() -> None:
     rules = [Rule(name="ann at night", effect="deny", door="command", person="user:ann"),
              Rule(name="walls", effect="allow", door="command", agent="boxed", box=True),
              Rule(name="cheap", effect="ask", door="command", agent="dear", cost_over=1.0)]

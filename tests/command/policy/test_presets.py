@@ -1,4 +1,4 @@
-"""Ready-made rules (Y-4): what each allows, what it still asks about, and which rules are broad."""
+"""Ready-made rules (Y-4): the calls that each allows, the ones it still asks about, and which rules are broad."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def touching(subject: PolicySubject, path: str) -> PolicySubject:
     ("cat .env", "ask"), ("git push", "ask"), ("sed -i s/a/b/ x", "ask"), ("find . -delete", "ask"),
     ("ls > out", "ask"), ("cat a & rm b", "ask"), ("pytest", "ask"), ("sort -o x y", "ask"), ("echo $(rm x)", "ask"),
 ])
-def test_readonly_looks_around_and_asks_about_the_rest(line: str, answer: str) -> None:
+def test_readonly_allows_reading_and_asks_about_the_rest(line: str, answer: str) -> None:
     assert effect("readonly", running(line)) == answer
 
 
@@ -41,7 +41,7 @@ def test_readonly_looks_around_and_asks_about_the_rest(line: str, answer: str) -
     ("src/a.py", "allow"), (".env", "ask"), ("Makefile", "ask"), ("a/Makefile", "ask"), (".git/hooks/x", "ask"),
     (".github/workflows/x.yml", "ask"), ("conftest.py", "ask"), ("home/.ssh/id_rsa", "ask"),
 ])
-def test_edits_asks_before_what_starts_by_itself(path: str, answer: str) -> None:
+def test_edits_asks_before_changes_to_files_that_run_by_themselves(path: str, answer: str) -> None:
     assert effect("edits", touching(EDIT, path)) == answer
     assert effect("edits", running("ls")) == "ask"
 
@@ -50,18 +50,18 @@ def test_edits_asks_before_what_starts_by_itself(path: str, answer: str) -> None
     ("pytest -q tests", "allow"), ("make test", "allow"), ("cargo build --release", "allow"), ("make deploy", "ask"),
     ("pytest --rootdir=/", "ask"), ("npm publish", "ask"), ("go run x.go", "ask"),
 ])
-def test_ci_builds_and_tests(line: str, answer: str) -> None:
+def test_ci_allows_building_and_testing(line: str, answer: str) -> None:
     assert effect("ci", running(line)) == answer
 
 
-def test_boxed_allows_inside_a_closed_box_alone() -> None:
+def test_boxed_allows_only_inside_a_closed_box() -> None:
     inside = replace(running("rm -r build"), box=tuple(CLOSED))
     assert effect("boxed", inside) == "allow"
     assert effect("boxed", running("rm -r build")) == "ask"
     assert effect("boxed", replace(inside, tool_kind="fetch")) == "ask"
 
 
-def test_the_rules_of_several_presets_come_in_the_configs_order() -> None:
+def test_the_rules_of_several_presets_are_in_the_configs_order() -> None:
     both = rules_of(["boxed", "readonly"])
     assert both == [*PRESETS["boxed"], *PRESETS["readonly"]]
     assert rules_of([]) == []
@@ -70,7 +70,7 @@ def test_the_rules_of_several_presets_come_in_the_configs_order() -> None:
     assert all(rule.name.startswith(f"{preset}: ") for preset, rules in PRESETS.items() for rule in rules)
 
 
-def test_each_start_is_asked_about_wherever_it_lies() -> None:
+def test_each_file_that_runs_by_itself_is_asked_about_in_any_directory() -> None:
     for glob in STARTS:
         path = glob.replace("**", "x/y").replace("*", "x")
         assert effect("edits", touching(EDIT, path)) == "ask", glob

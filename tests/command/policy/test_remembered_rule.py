@@ -53,15 +53,15 @@ def widths(value: Any, decision: Decision = "grant") -> dict[str, Rule]:
 ])
 def test_the_widths_that_are_offered_are_safe_by_construction(value: Any, fields: dict[str, tuple[str, str]]) -> None:
     found = widths(value)
-    assert {width: next((name, said[name]) for name in ("words", "path", "command_line", "digest") if name in said)
-            for width, said in ((width, plain(rule)) for width, rule in found.items())} == fields
+    assert {width: next((name, data[name]) for name in ("words", "path", "command_line", "digest") if name in data)
+            for width, data in ((width, plain(rule)) for width, rule in found.items())} == fields
 
 
 @pytest.mark.req("A-9", "H-8")
 @pytest.mark.parametrize("changed", [
     {"runner_id": "there"}, {"workspace": "/w2"}, {"person": "user:ben"}, {"agent_id": "other"}, {"tool_name": "edit"},
     {"tenant_id": "t2"}, {"at_ms": NOW + REMEMBERED_MS}])
-def test_a_yes_holds_for_the_same_place_person_and_tool_for_thirty_days(changed: dict[str, Any]) -> None:
+def test_a_grant_holds_for_the_same_workspace_person_and_tool_for_thirty_days(changed: dict[str, Any]) -> None:
     _, subject = asked({"command": "git status"})
     for rule in widths({"command": "git status"}).values():
         policy = RuleSet((), [rule])
@@ -71,7 +71,7 @@ def test_a_yes_holds_for_the_same_place_person_and_tool_for_thirty_days(changed:
 
 
 @pytest.mark.req("A-9", "H-8")
-def test_a_no_holds_everywhere_until_it_is_revoked() -> None:
+def test_a_denial_holds_everywhere_until_it_is_revoked() -> None:
     _, subject = asked({"command": "git push"})
     rule = widths({"command": "git push"}, "deny")["exact"]
     assert {"runner", "workspace", "person", "until"}.isdisjoint(plain(rule))
@@ -88,7 +88,7 @@ def test_a_no_holds_everywhere_until_it_is_revoked() -> None:
     ({"command": "ls"}, {"described": True}, None, "does not send its input"),
     ([], {}, None, "not a JSON object"),
 ])
-def test_a_yes_that_would_be_too_wide_is_refused(value: Any, more: Any, match: RuleMatch | None, sentence: str) -> None:
+def test_a_too_wide_grant_is_refused(value: Any, more: Any, match: RuleMatch | None, sentence: str) -> None:
     approval, subject = asked(value, **more)
     with pytest.raises(Problem, match=sentence):
         rule_of(approval, subject, "grant", Remembering(scope="rule", match=match))
@@ -100,13 +100,13 @@ def kept(**rule: Any) -> RememberedRule:
 
 
 @pytest.mark.req("A-9")
-def test_a_yes_of_an_earlier_version_is_asked_for_again_and_a_no_stays() -> None:
+def test_a_grant_of_an_earlier_version_is_requested_again_and_a_denial_stays() -> None:
     for rule in ({"tool": "bash"}, {"command": "git .*", "until": "2999-01-01T00:00:00Z"}):
         with pytest.raises(Unsafe):
             read(kept(effect="allow", **rule))
     _, subject = asked({"command": "anything"})
-    no = read(kept(effect="deny", tool="bash", command="(?=rm).*"))
-    assert RuleSet((), [no]).decide(subject).effect == "deny", "what cannot be read any more denies the whole tool"
+    deny_rule = read(kept(effect="deny", tool="bash", command="(?=rm).*"))
+    assert RuleSet((), [deny_rule]).decide(subject).effect == "deny", "an unreadable rule denies the whole tool"
 
 
 # --- calls that an agent only describes (H-2) ---
@@ -147,7 +147,7 @@ def test_it_covers_no_other_session_kind_agent_nor_a_call_with_an_input(changed:
 
 
 @pytest.mark.req("A-9")
-def test_it_decides_nothing_once_the_config_no_longer_says_so_nor_against_a_denial() -> None:
+def test_it_has_no_effect_without_the_config_setting_or_against_a_denial() -> None:
     _, subject = described()
     assert RuleSet((), [kind_rule()]).decide(subject).effect == "ask"
     denial = Rule(name="no tests", effect="deny", command=".*unit tests.*")
@@ -162,7 +162,7 @@ def test_it_decides_nothing_once_the_config_no_longer_says_so_nor_against_a_deni
     (None, KIND, "does not say of what kind"),
     ("*", KIND, "does not say of what kind"),
 ])
-def test_a_wider_yes_to_a_described_call_is_refused(kind: str | None, wish: Remembering, sentence: str) -> None:
+def test_a_wider_grant_for_a_described_call_is_refused(kind: str | None, wish: Remembering, sentence: str) -> None:
     approval, subject = described(kind)
     with pytest.raises(Problem, match=sentence):
         rule_of(approval, subject, "grant", wish, described=True)

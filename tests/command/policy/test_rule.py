@@ -49,7 +49,7 @@ def rule(**fields: Any) -> Rule:
     "ttl: "),
     ({"effect": "maybe"}, "effect"), ({"paths": "x"}, "unknown field `paths`"), ({"self": "no"}, "self"),
 ])
-def test_what_means_nothing_is_one_sentence_that_begins_with_its_field(fields: dict[str, Any], sentence: str) -> None:
+def test_a_meaningless_field_is_refused_in_one_sentence_that_names_it(fields: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         rule(**fields)
 
@@ -63,11 +63,11 @@ def test_what_means_nothing_is_one_sentence_that_begins_with_its_field(fields: d
     ({"hours": "09:00-18:00"}, "hours"), ({"digest": "other"}, "digest"), ({"command": "rm.*"}, "command"),
     ({"tenant": "t2", "tool": "x"}, "tenant"), ({"hours": "08:00-09:00", "digest": "d", "person": "user:ann"}, None),
 ])
-def test_the_first_field_that_does_not_hold_is_named(fields: dict[str, Any], missed: str | None) -> None:
+def test_the_first_mismatching_field_is_named(fields: dict[str, Any], missed: str | None) -> None:
     assert rule(**fields).missed(TOOL) == missed
 
 
-def test_a_rule_about_an_input_concerns_no_command() -> None:
+def test_a_rule_about_an_input_does_not_match_a_command() -> None:
     assert rule(command="ls.*").missed(EXECUTE) == "command"
     assert rule().missed(EXECUTE) is None
 
@@ -77,7 +77,7 @@ def test_a_rule_about_an_input_concerns_no_command() -> None:
     ("22:00-08:01", "UTC", True), ("16:00-18:00", "Asia/Singapore", True), ("00:00-24:00", "UTC", True),
     ("08:00-08:00", "UTC", False),
 ])
-def test_hours_include_their_first_minute_and_may_go_over_midnight(hours: str, zone: str, holds: bool) -> None:
+def test_hours_include_their_first_minute_and_may_span_midnight(hours: str, zone: str, holds: bool) -> None:
     assert rule(hours=hours, zone=zone).fits_hours(NOON) is holds
 
 
@@ -87,7 +87,7 @@ def test_a_cost_is_over_a_bound_and_not_at_it(cost: float, holds: bool) -> None:
     assert rule().fits_cost(cost)
 
 
-def test_a_verdict_says_all_that_people_need() -> None:
+def test_a_verdict_has_all_fields_that_people_need() -> None:
     made = rule(required=2, ttl="15m", reason="two eyes", self=False, groups=[{"role": "approver", "min": 2}],
                 deny_threshold=2, signed="passkey", require_independent=True, dangerous=True)
     assert made.verdict() == PolicyVerdict("ask", "r", 2, 900_000, "two eyes", False,
@@ -99,7 +99,7 @@ def test_a_verdict_says_all_that_people_need() -> None:
     ("allow", ["a.json"], True), ("allow", ["a.json", "b.toml"], False), ("deny", ["a.json", "b.toml"], True),
     ("ask", ["b.toml"], False), ("allow", [], False), ("deny", [], False),
 ])
-def test_an_allow_rule_must_fit_every_file_and_another_one(effect: str, files: list[str], holds: bool) -> None:
+def test_an_allow_rule_must_match_every_file_and_other_rules_any(effect: str, files: list[str], holds: bool) -> None:
     assert fits_files(rule(effect=effect, door="workspace", workspace_files="*.json"), files) is holds
     assert fits_files(rule(effect=effect, door="workspace"), files)
 
@@ -109,7 +109,7 @@ def test_an_allow_rule_must_fit_every_file_and_another_one(effect: str, files: l
     (None, (), True), (True, tuple(CLOSED), True), (True, (), False), (False, (), True), (False, tuple(CLOSED), False),
     ([], tuple(CLOSED), False), (["writes"], ("writes", "network"), True), (["writes", "network"], ("writes",), False),
 ])
-def test_a_box_has_what_the_rule_names(wanted: Any, found: Any, holds: bool) -> None:
+def test_a_box_must_have_the_properties_named_by_the_rule(wanted: Any, found: Any, holds: bool) -> None:
     assert fits_box(wanted, found) is holds
 
 
@@ -122,12 +122,12 @@ def test_a_rule_without_a_door_or_a_type_was_not_written_for_workspaces_nor_for_
 
 
 @pytest.mark.parametrize("text", ["", "5", "5x", "-5m", "5 m", "05m", "\u0665m", "1h30m"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     assert [duration_ms(one) for one in ("90s", "15m", "24h", "2d")] == [90_000, 900_000, 86_400_000, 172_800_000]
     with pytest.raises(ValueError, match="write a duration"):
         duration_ms(text)
 
 
-def test_one_several_or_none_is_a_tuple_and_a_moment_is_read_or_none() -> None:
+def test_values_are_read_as_tuples_and_an_invalid_time_as_none() -> None:
     assert [listed(None), listed("a"), listed(["a", "b"])] == [(), ("a",), ("a", "b")]
     assert (moment_ms("1970-01-01T00:00:01Z"), moment_ms("soon")) == (1_000, None)
