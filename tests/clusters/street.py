@@ -1,5 +1,5 @@
 """Gateways of one cluster in one process: engines, links and the API over one ledger in memory and one bus, on a clock
-that moves only when a test says so. A runner speaks at the ASGI end of its WebSocket, a person at that of the API."""
+that moves only when a test advances it. A runner uses the ASGI end of its WebSocket, a person that of the API."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Member:
         self.name = name
         self.bus: Any = street.buses.pop(0) if street.buses else LocalBus(street.hub)
         self.spent: list[tuple[str, Trips]] = []
-        """What operations waited for, by name (`ports.trips`)."""
+        """The round trips that operations waited for, by name (`ports.trips`)."""
         metrics = Metrics()
         metrics.waited = lambda operation, spent: self.spent.append((operation, spent))
         parts = assemble(
@@ -75,13 +75,13 @@ class Member:
         await self.cluster.stop()
 
     async def die(self) -> None:
-        """As by kill -9: nothing is given back, nothing is said."""
+        """As by kill -9: nothing is released, nothing is sent."""
         self.bus.cut_off()
         for shell in self.engine.lanes.live():
             await shell.stop()
 
     async def ask(self, method: str, path: str, body: Any = None, key: str | None = None, **headers: str) -> Answer:
-        """Ask the API, with a fresh idempotency key or the one given; "" is none."""
+        """Ask the API, with a new idempotency key or the given one; "" is none."""
         self.street.keys += 1
         given = {"authorization": f"Bearer {KEY}", "content-type": "application/json",
                  "idempotency-key": f"test-key-number-{self.street.keys:04d}" if key is None else key, **headers}
@@ -132,23 +132,23 @@ class Member:
         async def send(message: Any) -> None:
             runner.sent.put_nowait(message)
 
-        await self.rawp(_upgrade(), runner.said.get, send)
+        await self.rawp(_upgrade(), runner.incoming.get, send)
         begun, body = await runner.next(), await runner.next()
         return begun["status"], json.loads(body["body"])
 
     @contextlib.asynccontextmanager
     async def linked(self) -> AsyncIterator[Runner]:
-        """A runner's link on which nothing was said."""
+        """A runner's link on which nothing was sent."""
         runner = Runner()
 
         async def send(message: Any) -> None:
             runner.sent.put_nowait(message)
 
-        serving = asyncio.create_task(self.rawp(_upgrade(), runner.said.get, send))
+        serving = asyncio.create_task(self.rawp(_upgrade(), runner.incoming.get, send))
         try:
             assert (await runner.next())["type"] == "websocket.accept"
             yield runner
-            runner.said.put_nowait({"type": "websocket.disconnect"})
+            runner.incoming.put_nowait({"type": "websocket.disconnect"})
             await asyncio.wait_for(serving, PATIENCE_S)
         finally:
             serving.cancel()
@@ -202,13 +202,13 @@ class Street:
             await member.engine.lanes.due.settled()
 
     async def fail_over(self, *left: Member) -> None:
-        """Time enough for the others to be taken for dead, and their lanes taken up."""
+        """Enough time for the others to count as dead, and for their lanes to be taken over."""
         for _ in range(4):
             await self.beat(*left, ms=1_000)
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for what comes by itself; the loop is let run in between."""
+    """Wait for events; the loop runs in between."""
     with anyio.fail_after(PATIENCE_S):
         while not await holds():
             await asyncio.sleep(0)
@@ -218,7 +218,7 @@ async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
 async def street(count: int = 3, policy: RuleSet | None = None, buses: Sequence[Bus] = (),
                  stores: tuple[Any, Any] | None = None, network: Callable[[Any], Any] = lambda store: store
                  ) -> AsyncIterator[Street]:
-    """Houses beside each other; on these buses, where they are given, else on one in the process."""
+    """Gateways of one cluster; on these buses if given, else on one in the process."""
     made = Street(count, policy, buses, stores, network)
     await made.open()
     try:

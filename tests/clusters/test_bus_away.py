@@ -31,7 +31,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Person:
-    """Gives commands at a gateway, and each again under its key while the answer says that a retry may help."""
+    """Submits commands at a gateway, and repeats each under its key while the response is retryable."""
 
     def __init__(self, member: Member, session_id: str) -> None:
         self._house = member
@@ -42,7 +42,7 @@ class Person:
         """text → id of the command"""
         self.more = asyncio.Condition()
 
-    async def give(self, text: str) -> None:
+    async def submit(self, text: str) -> None:
         while True:
             answer = await self._house.execute(text, key=f"key-of-the-command-{text}", session_id=self._session_id)
             if answer.status == 202:
@@ -56,7 +56,7 @@ class Person:
             self.more.notify_all()
 
     async def have(self, count: int) -> None:
-        """Wait until so many are accepted."""
+        """Wait until the given number is accepted."""
         async with self.more:
             await self.more.wait_for(lambda: len(self.accepted) >= count)
 
@@ -65,7 +65,7 @@ async def begin(directory: Path, port: int) -> OwnServer:
     return await asyncio.to_thread(start_nats, directory, port=port)
 
 
-async def test_commands_go_on_over_outages_of_the_bus_and_each_is_there_once(tmp_path: Path) -> None:
+async def test_commands_continue_across_bus_outages_and_each_exists_once(tmp_path: Path) -> None:
     port = free_port()
     server = await begin(tmp_path, port)
     buses = [await open_bus(read_places(f"nats://127.0.0.1:{port}"), "away") for _ in range(2)]
@@ -80,7 +80,7 @@ async def test_commands_go_on_over_outages_of_the_bus_and_each_is_there_once(tmp
 
                 async def work() -> None:
                     while waiting:
-                        await person.give(waiting.pop(0))
+                        await person.submit(waiting.pop(0))
 
                 workers = asyncio.gather(*(work() for _ in range(WORKERS)))
                 for outage in range(1, OUTAGES + 1):

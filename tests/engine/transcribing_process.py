@@ -20,7 +20,7 @@ from interlock.ports.ledger import Append, PutSession, PutTranscript, WriteBatch
 from interlock.protocol.records import SessionRecord, TranscriptLine
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 0
 
@@ -30,8 +30,8 @@ class StandingClock:
 
 async def main(state: Path) -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for ids alone
-    ledger = await open_ledger(state / "ledger.db", StandingClock())
-    writer = TranscriptWriter(ledger, JsonlTranscripts(state, StandingClock()))
+    ledger = await open_ledger(state / "ledger.db", StoppedClock())
+    writer = TranscriptWriter(ledger, JsonlTranscripts(state, StoppedClock()))
     row = SessionRecord(session_id="S1", tenant_id="t", session_key="k", agent_id="shell", runner_id="r",
                         workspace="/w", state="idle", created_ms=0, updated_ms=0, deadline_ms=None, machine=b"{}",
                         usage={})

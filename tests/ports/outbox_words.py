@@ -27,7 +27,7 @@ def frame(frame_type: str, payload: p.Payload, session_id: str = SESSION) -> Fra
 
 
 def done(text: str, session_id: str = SESSION, block_id: str = "b") -> Frame:
-    """Content: what RING may evict."""
+    """Content, which RING may evict."""
     return frame("agent.text.done", p.TextDone(turn_id="t", block_id=block_id, text=text), session_id)
 
 

@@ -27,19 +27,19 @@ pytestmark = pytest.mark.req("G-1")
     "evidence"),
     ({"adapter": "acp", "comand": "x"}, "unknown field `comand`"),
 ])
-def test_a_table_that_contradicts_itself_is_a_sentence_that_begins_with_its_key(
+def test_a_contradictory_table_is_refused_in_a_sentence_that_names_its_key(
         table: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         msgspec.convert(table, AgentSpec)
 
 
-def test_an_agent_asks_and_its_workspaces_files_are_ignored_unless_the_config_says_otherwise() -> None:
+def test_by_default_an_agent_asks_and_ignores_its_workspaces_config_files() -> None:
     spec = msgspec.convert({"adapter": "acp", "command": "x"}, AgentSpec)
     assert (spec.asks, spec.workspace_files, spec.evidence, spec.trusted_kinds) == (True, "ignore", "declared", False)
 
 
 @pytest.mark.req("K-4")
-def test_secrets_print_their_names_alone() -> None:
+def test_secrets_are_printed_by_name_only() -> None:
     secrets = Secrets({"B": "sesame", "A": "open"})
     assert "sesame" not in f"{secrets!r} {secrets}"
     assert repr(secrets) == "Keys(A, B)"

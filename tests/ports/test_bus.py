@@ -1,4 +1,4 @@
-"""One suite over every bus: what `interlock.ports.bus` promises."""
+"""One suite over every bus: the guarantees of `interlock.ports.bus`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def join(place: str) -> AsyncIterator[Join]:
-    """Take a place more on the bus of this test."""
+    """Join the bus of this test once more."""
     hub, prefix = Hub(), f"test-{secrets.token_hex(8)}"
     async with AsyncExitStack() as ends:
         async def another() -> Bus:
@@ -37,8 +37,8 @@ async def join(place: str) -> AsyncIterator[Join]:
         yield another
 
 
-class Heard:
-    """What a subscription was told."""
+class Subscriber:
+    """The bodies that a subscription received."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -55,21 +55,21 @@ class Heard:
         return self.bodies
 
 
-async def test_notes_reach_everyone_who_listens_in_their_order(join: Join) -> None:
+async def test_notes_reach_every_subscriber_in_order(join: Join) -> None:
     a, b = await join(), await join()
-    at_a, at_b = Heard(), Heard()
+    at_a, at_b = Subscriber(), Subscriber()
     await a.subscribe("nudge.s/1", at_a)
     await b.subscribe("nudge.s/1", at_b)
     sent = [str(number).encode() for number in range(500)]
     for body in sent:
         a.publish("nudge.s/1", body)
     assert await at_b.until(500) == sent
-    assert await at_a.until(500) == sent, "a publisher hears its own"
+    assert await at_a.until(500) == sent, "a publisher receives its own"
     assert a.counts().published == 500
     assert a.counts().dropped == 0
 
 
-async def test_a_probe_says_which_version_answers_until_the_bus_is_away(join: Join) -> None:
+async def test_a_probe_returns_the_servers_version_until_the_bus_is_unavailable(join: Join) -> None:
     bus = await join()
     found = await bus.probe(1_000)
     assert "<" not in found.version
@@ -79,9 +79,9 @@ async def test_a_probe_says_which_version_answers_until_the_bus_is_away(join: Jo
         await bus.probe(1_000)
 
 
-async def test_a_subscription_hears_its_subject_and_a_wide_one_all_below(join: Join) -> None:
+async def test_a_subscription_receives_its_subject_and_a_wildcard_all_below(join: Join) -> None:
     bus = await join()
-    exact, wide, everything = Heard(), Heard(), Heard()
+    exact, wide, everything = Subscriber(), Subscriber(), Subscriber()
     await bus.subscribe("a.b", exact)
     await bus.subscribe("a.>", wide)
     await bus.subscribe("end.>", everything)
@@ -94,7 +94,7 @@ async def test_a_subscription_hears_its_subject_and_a_wide_one_all_below(join: J
 
 
 @pytest.mark.parametrize("subject", ["", "a..b", ".a", "a.", "a b", "a.*", "a.>", "a\n", "ä"])
-async def test_what_is_no_subject_is_refused(join: Join, subject: str) -> None:
+async def test_an_invalid_subject_is_refused(join: Join, subject: str) -> None:
     bus = await join()
     with pytest.raises(ValueError, match="not a subject"):
         bus.publish(subject, b"")
@@ -104,9 +104,9 @@ async def test_what_is_no_subject_is_refused(join: Join, subject: str) -> None:
         await bus.serve(subject, echo)
 
 
-async def test_one_that_has_ended_hears_nothing_more(join: Join) -> None:
+async def test_an_ended_subscription_receives_nothing_more(join: Join) -> None:
     bus = await join()
-    gone, there = Heard(), Heard()
+    gone, there = Subscriber(), Subscriber()
     subscription = await bus.subscribe("x", gone)
     await bus.subscribe("x", there)
     await subscription.end()
@@ -118,7 +118,7 @@ async def test_one_that_has_ended_hears_nothing_more(join: Join) -> None:
 
 async def test_a_reader_that_fails_is_called_again_and_the_others_too(join: Join) -> None:
     bus = await join()
-    there, seen = Heard(), []
+    there, seen = Subscriber(), []
 
     def fails(body: bytes) -> None:
         seen.append(body)
@@ -132,22 +132,22 @@ async def test_a_reader_that_fails_is_called_again_and_the_others_too(join: Join
     assert seen == [b"1", b"2"]
 
 
-async def test_publishing_never_calls_back_by_itself(join: Join) -> None:
+async def test_publishing_never_calls_a_subscriber_directly(join: Join) -> None:
     bus = await join()
-    heard = Heard()
-    await bus.subscribe("x", heard)
+    subscriber = Subscriber()
+    await bus.subscribe("x", subscriber)
     bus.publish("x", b"1")
-    assert heard.bodies == []
-    await heard.until(1)
+    assert subscriber.bodies == []
+    await subscriber.until(1)
 
 
 async def test_a_note_that_is_too_large_is_dropped_and_counted(join: Join) -> None:
     bus = await join()
-    heard = Heard()
-    await bus.subscribe("x", heard)
+    subscriber = Subscriber()
+    await bus.subscribe("x", subscriber)
     bus.publish("x", b"x" * (port.MAX_NOTE_BYTES + 1))
     bus.publish("x", b"y" * port.MAX_NOTE_BYTES)
-    assert await heard.until(1) == [b"y" * port.MAX_NOTE_BYTES]
+    assert await subscriber.until(1) == [b"y" * port.MAX_NOTE_BYTES]
     assert bus.counts().dropped == 1
 
 
@@ -155,7 +155,7 @@ async def echo(body: bytes) -> bytes:
     return b"<" + body + b">"
 
 
-async def test_a_request_is_answered_by_the_one_who_serves(join: Join) -> None:
+async def test_a_request_is_answered_by_its_server(join: Join) -> None:
     a, b = await join(), await join()
     await b.serve("to.b", echo)
     assert await a.request("to.b", b"hello", 5_000) == b"<hello>"
@@ -178,7 +178,7 @@ async def test_many_requests_are_answered_at_the_same_time(join: Join) -> None:
     assert await asyncio.gather(*(a.request("slow", body, 10_000) for body in bodies)) == bodies
 
 
-async def test_where_several_serve_one_is_asked(join: Join) -> None:
+async def test_with_several_servers_one_receives_the_request(join: Join) -> None:
     a, b = await join(), await join()
     asked: list[str] = []
 
@@ -196,7 +196,7 @@ async def test_where_several_serve_one_is_asked(join: Join) -> None:
     assert len(asked) == 20
 
 
-async def test_nobody_there_is_said_at_once(join: Join) -> None:
+async def test_a_request_without_a_server_fails_immediately(join: Join) -> None:
     bus = await join()
     with pytest.raises(NoResponder):
         await bus.request("nobody", b"", 60_000)
@@ -207,7 +207,7 @@ async def test_nobody_there_is_said_at_once(join: Join) -> None:
         await bus.request("x", b"", 60_000)
 
 
-async def test_an_answer_that_does_not_come_in_time_goes_on_where_it_is_made(join: Join) -> None:
+async def test_a_late_answer_is_still_completed_at_its_server(join: Join) -> None:
     a, b = await join(), await join()
     gate, done = asyncio.Event(), asyncio.Event()
 
@@ -223,7 +223,7 @@ async def test_an_answer_that_does_not_come_in_time_goes_on_where_it_is_made(joi
     await asyncio.wait_for(done.wait(), 30)
 
 
-async def test_a_failing_answer_is_said(join: Join) -> None:
+async def test_a_failing_answer_is_reported(join: Join) -> None:
     a, b = await join(), await join()
 
     async def fails(_: bytes) -> bytes:
@@ -244,7 +244,7 @@ async def test_requests_and_answers_may_be_larger_than_notes(join: Join) -> None
         await a.request("big", b"x" * (port.MAX_REQUEST_BYTES + 1), 5_000)
 
 
-async def test_a_closed_bus_takes_nothing_and_what_it_waited_for_fails(join: Join) -> None:
+async def test_a_closed_bus_accepts_nothing_and_its_open_requests_fail(join: Join) -> None:
     a, b = await join(), await join()
     begun, gate, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -262,12 +262,12 @@ async def test_a_closed_bus_takes_nothing_and_what_it_waited_for_fails(join: Joi
     with pytest.raises(BusError):
         await asyncio.wait_for(asking, 30)
     gate.set()
-    await asyncio.wait_for(done.wait(), 30)  # Who was asked goes on.
+    await asyncio.wait_for(done.wait(), 30)  # The server of the request continues.
     a.publish("x", b"")
     assert a.counts().dropped == 1
     assert not a.connected()
     assert b.connected()
     with pytest.raises(BusError):
-        await a.subscribe("x", Heard())
+        await a.subscribe("x", Subscriber())
     with pytest.raises(BusError):
         await a.request("never", b"", 10)

@@ -31,7 +31,7 @@ from interlock.ports.ledger import (
     WriteBatch,
 )
 from interlock.protocol.records import Record
-from ports.test_ledger import StandingClock
+from ports.test_ledger import StoppedClock
 
 pytestmark = pytest.mark.anyio
 
@@ -85,9 +85,9 @@ def place(request: pytest.FixtureRequest) -> str:
 async def ledger(place: str, tmp_path: Path) -> AsyncIterator[Ledger]:
     opened: Ledger
     if place not in ("memory", "sqlite"):
-        opened = await open_in_postgres(PostgresSettings(place), StandingClock())
+        opened = await open_in_postgres(PostgresSettings(place), StoppedClock())
     else:
-        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "l.db", StandingClock())
+        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "l.db", StoppedClock())
     yield opened
     await opened.close()
 
@@ -116,7 +116,7 @@ async def test_a_declared_entity_is_put_replaced_listed_counted_and_dropped(ledg
     assert await ledger.rows(LABELS) == [changed]
 
 
-async def test_what_is_noted_alone_outlives_a_later_put(ledger: Ledger) -> None:
+async def test_a_separately_noted_column_survives_a_later_put(ledger: Ledger) -> None:
     badge = BadgeRecord(code="c", tenant_id="t1")
     await commit(ledger, Put(badge))
     with pytest.raises(NameTaken, match=r"This badge is there already\."):
@@ -131,19 +131,19 @@ async def test_what_is_noted_alone_outlives_a_later_put(ledger: Ledger) -> None:
     assert await ledger.count(BADGES) == 0
 
 
-async def test_a_ledger_of_before_gets_the_table_and_a_program_of_before_goes_on_with_it(
+async def test_an_old_ledger_gets_the_table_and_an_old_program_still_uses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     declared = in_sqlite.DECLARED
     monkeypatch.setattr(in_sqlite, "DECLARED", ())
-    await (await open_ledger(tmp_path / "l.db", StandingClock())).close()
+    await (await open_ledger(tmp_path / "l.db", StoppedClock())).close()
     monkeypatch.setattr(in_sqlite, "DECLARED", declared)
-    newer = await open_ledger(tmp_path / "l.db", StandingClock())
+    newer = await open_ledger(tmp_path / "l.db", StoppedClock())
     await commit(newer, Put(LabelRecord(tenant_id="t1", name="urgent")))
     await newer.close()
     monkeypatch.setattr(in_sqlite, "DECLARED", ())
-    await (await open_ledger(tmp_path / "l.db", StandingClock())).close()
+    await (await open_ledger(tmp_path / "l.db", StoppedClock())).close()
     monkeypatch.setattr(in_sqlite, "DECLARED", declared)
-    again = await open_ledger(tmp_path / "l.db", StandingClock())
+    again = await open_ledger(tmp_path / "l.db", StoppedClock())
     assert await again.count(LABELS) == 1
     await again.close()

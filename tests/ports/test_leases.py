@@ -1,4 +1,4 @@
-"""One suite over every store of leases: what `interlock.ports.leases` promises."""
+"""One suite over every store of leases: the guarantees of `interlock.ports.leases`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Time:
-    """Time that moves only when a test says so."""
+    """Time that moves only when a test advances it."""
 
     def __init__(self) -> None:
         self.at_ms = 1_700_000_000_000
@@ -139,7 +139,7 @@ def named(name: str, tenant_id: str = "t1") -> LaneName:
     return LaneName(tenant_id, name)
 
 
-async def test_a_lane_of_a_live_instance_is_not_to_be_had_by_another(store: Store) -> None:
+async def test_a_lane_of_a_live_instance_cannot_be_taken_by_another(store: Store) -> None:
     mine = await store.leases.take(named("s/1"), "a")
     assert mine == Lease(1, "a")
     assert await store.leases.take(named("s/1"), "b") == mine
@@ -164,7 +164,7 @@ async def test_a_lane_is_found_by_its_tenant(store: Store) -> None:
     assert await store.leases.claim([(mine, None)], "b") == {mine: 2}
 
 
-async def test_a_survey_shows_who_is_alive_since_when_and_with_how_many_lanes(store: Store) -> None:
+async def test_a_survey_lists_live_instances_with_start_time_and_lane_count(store: Store) -> None:
     joined = store.time.at_ms
     for lane in (named("s/1"), named("s/2")):
         await store.leases.take(lane, "a")
@@ -183,12 +183,12 @@ async def test_a_survey_shows_who_is_alive_since_when_and_with_how_many_lanes(st
     assert (await store.leases.survey()).members == []
 
 
-async def test_of_two_that_take_a_lane_at_the_same_time_one_gets_it(store: Store) -> None:
+async def test_of_two_concurrent_takers_of_a_lane_one_gets_it(store: Store) -> None:
     both = await asyncio.gather(store.leases.take(named("s/1"), "a"), store.leases.take(named("s/1"), "b"))
     assert both[0] == both[1]
 
 
-async def test_an_instance_that_was_not_renewed_is_dead_and_stays_so(store: Store) -> None:
+async def test_an_instance_that_was_not_renewed_is_dead_and_stays_dead(store: Store) -> None:
     await store.leases.take(named("s/1"), "a")
     store.time.at_ms += INSTANCE_LIFE_MS - 1
     assert await store.leases.renew("b")
@@ -211,28 +211,28 @@ async def test_an_instance_that_was_not_renewed_is_dead_and_stays_so(store: Stor
         await store.leases.join(Instance("a", ""))
 
 
-async def test_an_instance_lives_from_its_last_renewal_however_often_it_was_renewed(store: Store) -> None:
+async def test_an_instances_lease_is_counted_from_its_last_renewal(store: Store) -> None:
     for _ in range(3):
         assert await store.leases.renew("a")
     store.time.at_ms += INSTANCE_LIFE_MS
     assert await store.leases.instances() == []
 
 
-async def test_instances_that_take_lanes_at_the_same_time_each_get_their_own(store: Store) -> None:
+async def test_instances_that_take_lanes_concurrently_each_get_their_own(store: Store) -> None:
     asked = [(named(f"s/{at}"), "ab"[at % 2]) for at in range(6)]
     leases = await asyncio.gather(*(store.leases.take(lane, one) for lane, one in asked))
     assert leases == [Lease(1, one) for _, one in asked]
     assert [await store.leases.owner(lane) for lane, _ in asked] == [one for _, one in asked]
 
 
-async def test_who_leaves_is_dead_at_once(store: Store) -> None:
+async def test_an_instance_that_leaves_is_dead_immediately(store: Store) -> None:
     await store.leases.take(named("s/1"), "a")
     await store.leases.attach(link("a"))
     await store.leases.leave("a")
     assert await store.leases.take(named("s/1"), "b", "r1") == Lease(2, "b")
 
 
-async def test_what_was_given_back_is_nobodys_and_its_epochs_go_on(store: Store) -> None:
+async def test_a_released_lane_has_no_owner_and_its_epochs_continue(store: Store) -> None:
     await store.leases.take(named("s/1"), "a")
     await store.leases.take(named("s/2"), "a")
     await store.leases.release([(named("s/1"), 1), (named("s/2"), 7)], "a")
@@ -245,7 +245,7 @@ async def test_what_was_given_back_is_nobodys_and_its_epochs_go_on(store: Store)
     assert await store.leases.take(named("s/1"), "b") == Lease(2, "b")
 
 
-async def test_orphans_are_claimed_together_and_all_else_is_left(store: Store) -> None:
+async def test_orphans_are_claimed_together_and_other_lanes_are_not(store: Store) -> None:
     await store.leases.join(Instance("c", ""))
     for lane in (named("s/1"), named("s/2"), named("s/3"), named("s/4")):
         await store.leases.take(lane, "a")
@@ -270,7 +270,7 @@ async def test_orphans_are_claimed_together_and_all_else_is_left(store: Store) -
         await store.leases.claim([(named("s/1"), None)], "a")
 
 
-async def test_of_survivors_that_claim_the_same_lanes_each_lane_is_had_once(store: Store) -> None:
+async def test_each_lane_is_claimed_by_one_of_several_survivors(store: Store) -> None:
     await store.leases.join(Instance("c", ""))
     lanes = [named(f"s/{at}") for at in range(40)]
     await asyncio.gather(*(store.leases.take(lane, "a") for lane in lanes))
@@ -306,14 +306,14 @@ async def test_what_is_passed_on_is_an_orphan_at_once(store: Store) -> None:
     assert not await store.writes(named("s/1"), 1)
 
 
-async def test_lanes_that_are_taken_at_the_same_time_each_have_an_epoch_of_their_own(store: Store) -> None:
+async def test_lanes_taken_concurrently_have_different_epochs(store: Store) -> None:
     lanes = [named(f"s/{at % 30}") for at in range(60)]
     leases = await asyncio.gather(*(store.leases.take(lane, "a") for lane in lanes))
     assert sorted(lease.epoch for lease in leases) == [1] * 30 + [2] * 30
     assert {lease.instance_id for lease in leases} == {"a"}
 
 
-async def test_a_runners_sessions_are_to_be_had_where_it_is_attached_and_only_there(store: Store) -> None:
+async def test_a_runners_sessions_can_be_taken_only_where_it_is_attached(store: Store) -> None:
     await store.leases.take(named("s/1"), "a", "r1")
     await store.leases.attach(link("b"))
     assert (await store.leases.take(named("s/1"), "a", "r1")).instance_id == "b", "its owner takes it no second time"
@@ -327,7 +327,7 @@ async def test_a_runners_sessions_are_to_be_had_where_it_is_attached_and_only_th
     assert await store.leases.take(named("s/1"), "a", "r1") == Lease(3, "a")
 
 
-async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_no_one_else(store: Store) -> None:
+async def test_a_lane_without_an_owner_is_begun_by_exactly_one_instance(store: Store) -> None:
     leases = store.leases
     for name in ("i_a", "i_b"):
         await leases.join(Instance(name, name))
@@ -346,7 +346,7 @@ async def test_a_lane_that_never_had_an_owner_may_be_begun_by_one_alone_and_by_n
     assert await leases.take(named("S2", "t"), "i_b", "r_b") == Lease(2, "i_b")
 
 
-async def test_the_newest_link_of_a_runner_counts(store: Store) -> None:
+async def test_the_newest_link_of_a_runner_is_valid(store: Store) -> None:
     await store.leases.attach(link("a", "l1"))
     await store.leases.attach(link("b", "l2"))
     assert not await store.leases.detach("t1", "r1", "l1")
@@ -363,12 +363,12 @@ async def test_the_newest_link_of_a_runner_counts(store: Store) -> None:
 
 
 @pytest.mark.req("C-7", "L-5")
-async def test_a_hello_that_is_heard_late_does_not_take_the_runner_back(store: Store) -> None:
+async def test_a_late_hello_does_not_move_the_runner_back(store: Store) -> None:
     await store.leases.attach(link("b", "l2"), 2)
     for late in (1, 2):
-        with pytest.raises(Overtaken) as told:
+        with pytest.raises(Overtaken) as overtaken:
             await store.leases.attach(link("a", "l1"), late)
-        assert told.value.newest == 2
+        assert overtaken.value.newest == 2
     assert await attached(store) == [link("b", "l2")]
     assert (await store.leases.take(named("s/1"), "a", "r1")).instance_id == "b"
     assert await store.leases.detach("t1", "r1", "l2")
@@ -384,7 +384,7 @@ async def test_a_hello_that_is_heard_late_does_not_take_the_runner_back(store: S
 
 
 @pytest.mark.req("L-5")
-async def test_a_runner_that_does_not_number_its_links_is_where_it_was_heard_last(store: Store) -> None:
+async def test_a_runner_without_numbered_links_is_at_its_last_contact(store: Store) -> None:
     await store.leases.attach(link("a", "l5"), 5)
     await store.leases.attach(link("b", "older program"))
     assert await attached(store) == [link("b", "older program")]
@@ -394,7 +394,7 @@ async def test_a_runner_that_does_not_number_its_links_is_where_it_was_heard_las
     assert await attached(store) == [link("a", "l6")]
 
 
-async def test_who_looks_again_is_given_what_has_changed_since(store: Store) -> None:
+async def test_a_repeated_look_returns_the_changes_since_the_last(store: Store) -> None:
     for at in range(4):
         await store.leases.attach(link("a", f"l{at}", f"r{at}"))
     first = await store.leases.links_since(0)
@@ -413,13 +413,13 @@ async def test_who_looks_again_is_given_what_has_changed_since(store: Store) -> 
     assert not await store.leases.update(link("a", "l2", "r2", present=b"new"))
     third = await store.leases.links_since(second.upto)
     while "r0" in {one.runner_id for one in third.links}:
-        # What has not changed is not read for ever: one may be given again while any older transaction is open.
+        # Unchanged rows are not read for ever: a row may be returned again while any older transaction is open.
         third = await store.leases.links_since(third.upto)
     await store.leases.attach(link("a", "l10", "r2"))
     assert link("a", "l10", "r2") in (await store.leases.links_since(third.upto)).links
 
 
-async def test_orphans_are_found_whoever_owns_the_rest(store: Store) -> None:
+async def test_orphans_are_found_whatever_the_owners_of_other_lanes(store: Store) -> None:
     await store.leases.join(Instance("c", ""))
     for at, owner in enumerate("abcabcabc"):
         await store.leases.take(named(f"s/{at}"), owner)
@@ -445,7 +445,7 @@ RUNNERS = {named("s/1"): "r1", named("s/2"): "r2"}
 
 
 class LeaseTable(RuleBasedStateMachine):
-    """Instances come, are paused, die and come back; whatever happens, a lane has one writer."""
+    """Instances join, are paused, die and rejoin; in each case a lane has one writer."""
 
     @initialize()
     def begin(self) -> None:
@@ -453,7 +453,7 @@ class LeaseTable(RuleBasedStateMachine):
         self.ledger = MemoryLedger()
         self.leases = MemoryLeases(self.ledger.lanes, self.time)
         self.lives = {"a": 0, "b": 0, "c": 0}
-        """How often each process has come back."""
+        """How often each process has rejoined."""
         self.expires = dict.fromkeys(self.lives, 0)
         self.held: dict[tuple[str, LaneName], int] = {}
         """(process, lane) → the epoch that it believes to have."""

@@ -1,4 +1,4 @@
-"""One suite over every ledger: what `interlock.ports.ledger` promises."""
+"""One suite over every ledger: the guarantees of `interlock.ports.ledger`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ from interlock.protocol.resources import Actor, Approval, Command, Delivery, Rem
 pytestmark = pytest.mark.anyio
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
@@ -106,9 +106,9 @@ def place(request: pytest.FixtureRequest) -> Place:
 async def ledger(place: Place, tmp_path: Path) -> AsyncIterator[Ledger]:
     opened: Ledger
     if isinstance(place, PostgresSettings):
-        opened = await open_in_postgres(place, StandingClock())
+        opened = await open_in_postgres(place, StoppedClock())
     else:
-        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
+        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StoppedClock())
     yield opened
     await opened.close()
 
@@ -211,7 +211,7 @@ async def test_a_batch_larger_than_any_step_keeps_its_order(ledger: Ledger) -> N
 
 
 @pytest.mark.req("S-1")
-async def test_events_come_back_as_they_were_given_and_in_pages(ledger: Ledger) -> None:
+async def test_events_are_read_back_unchanged_and_in_pages(ledger: Ledger) -> None:
     kinds = ["C", "M", "notice", "refused", "status", "feed"]
     await put(ledger, *(Append("t1", "s/1", kind, 7, b"\x00" + kind.encode(), f"m{kind}") for kind in kinds))  # pyright: ignore
     assert await ledger.events("t1", "s/1", 2, 2) == [
@@ -291,7 +291,7 @@ async def test_only_the_faulty_batches_of_a_crowd_fail(ledger: Ledger) -> None:
 
 
 @pytest.mark.req("M-2")
-async def test_two_answers_under_one_key_in_one_batch_are_refused(ledger: Ledger) -> None:
+async def test_two_responses_under_one_key_in_one_batch_are_refused(ledger: Ledger) -> None:
     with pytest.raises(NameTaken):
         await put(ledger, PutIdempotency(answer()), PutIdempotency(answer()))
     assert await ledger.idempotency("k1", "t1") is None
@@ -306,7 +306,7 @@ async def test_a_lane_begins_with_its_first_commit_or_not_at_all(ledger: Ledger)
     assert await ledger.take(LaneName("t1", "s/1")) > FIRST_EPOCH
     with pytest.raises(Fenced):
         await ledger.commit(WriteBatch([append()], [(LaneName("t1", "s/1"), FIRST_EPOCH)]))
-    # What fails with the batch leaves the lane as it was.
+    # A failed batch leaves the lane unchanged.
     await put(ledger, PutIdempotency(answer("taken")))
     with pytest.raises(NameTaken):
         await ledger.commit(WriteBatch([BeginLane(LaneName("t1", "s/2")), PutIdempotency(answer("taken"))]))
@@ -317,7 +317,7 @@ async def test_a_lane_begins_with_its_first_commit_or_not_at_all(ledger: Ledger)
 
 
 @pytest.mark.req("S-1")
-async def test_a_stream_that_is_said_to_be_new_begins_at_one(ledger: Ledger) -> None:
+async def test_a_stream_declared_new_begins_at_one(ledger: Ledger) -> None:
     new = Append(tenant_id="t1", stream="s/new", kind="status", at_ms=0, body=b"1", opens=True)
     assert (await ledger.commit(WriteBatch([new, append("s/new")]))).numbers == [1, 2]
     assert (await ledger.commit(WriteBatch([append("s/new")]))).numbers == [3]
@@ -340,11 +340,11 @@ async def test_a_lane_taken_over_fences_its_former_owner(ledger: Ledger) -> None
 
 
 @pytest.mark.req("D-5")
-async def test_the_gateway_id_stays(ledger: Ledger) -> None:
+async def test_the_gateway_id_is_kept(ledger: Ledger) -> None:
     assert await ledger.gateway_id() == await ledger.gateway_id() != ""
 
 
-async def test_a_closed_ledger_says_so(ledger: Ledger) -> None:
+async def test_a_closed_ledger_raises_its_error(ledger: Ledger) -> None:
     await ledger.close()
     with pytest.raises(LedgerError, match="closed"):
         await put(ledger, append())
@@ -391,7 +391,7 @@ async def test_sessions_are_found_by_every_key(ledger: Ledger) -> None:
     assert await ledger.due_sessions() == [Due("S1", 900, "open", "t1")]
 
 
-async def test_of_two_sessions_made_at_once_the_later_one_is_the_newest(ledger: Ledger) -> None:
+async def test_of_two_sessions_of_one_instant_the_later_one_is_the_newest(ledger: Ledger) -> None:
     await put(ledger, PutSession(session("S1")))
     await put(ledger, PutSession(session("S2")))
     found = await ledger.session_by_key("t1", "k")
@@ -407,7 +407,7 @@ async def test_the_sessions_that_a_key_has_had_are_listed_newest_first(ledger: L
               PutSession(session("T1", tenant_id="t2", created_ms=9)))
     assert [one.session_id for one in await ledger.key_sessions("t1", "k", 10)] == ["S3", "S2", "S1"]
     assert [one.session_id for one in await ledger.key_sessions("t1", "k", 2)] == ["S3", "S2"]
-    # What an older one still does makes it no newer.
+    # Later activity of an older one does not make it newer.
     await put(ledger, PutSession(session("S1", created_ms=1, updated_ms=99, state="running")))
     assert [one.session_id for one in await ledger.key_sessions("t1", "k", 10)] == ["S3", "S2", "S1"]
     assert await ledger.key_sessions("t1", "none", 10) == []
@@ -415,7 +415,7 @@ async def test_the_sessions_that_a_key_has_had_are_listed_newest_first(ledger: L
 
 
 @pytest.mark.req("C-5")
-async def test_sessions_that_changed_at_once_are_each_on_one_page(ledger: Ledger) -> None:
+async def test_sessions_changed_at_one_instant_are_each_on_one_page(ledger: Ledger) -> None:
     await put(ledger, *(PutSession(session(f"S{number}", updated_ms=7)) for number in range(5)))
     seen: list[str] = []
     before: tuple[int, str] | None = None
@@ -436,7 +436,7 @@ async def test_a_drain_stays_until_it_is_dropped(ledger: Ledger) -> None:
 
 
 @pytest.mark.req("C-4")
-async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger) -> None:
+async def test_many_lanes_read_together_equal_those_read_alone(ledger: Ledger) -> None:
     names = [f"S{i}" for i in range(4)]
     for i, name in enumerate(names):
         await put(ledger, PutSession(session(name, tenant_id=f"t{i % 2}")),
@@ -466,7 +466,7 @@ async def test_many_lanes_are_read_as_each_of_them_is_read_alone(ledger: Ledger)
 
 
 @pytest.mark.req("C-4", "H-5")
-async def test_the_histories_of_many_lanes_are_those_that_each_is_asked_for_alone(ledger: Ledger) -> None:
+async def test_the_histories_of_many_lanes_equal_those_read_alone(ledger: Ledger) -> None:
     cmd_1, apr_1, apr_2 = "cmd_" + 26 * "1", "apr_" + 26 * "1", "apr_" + 26 * "2"
 
     def sealed(name: str, number: int, **about: str) -> AuditAppend:
@@ -496,7 +496,7 @@ async def test_the_histories_of_many_lanes_are_those_that_each_is_asked_for_alon
 
 # --- commands and approvals ---
 @pytest.mark.req("H-5")
-async def test_a_ballot_has_the_command_that_waits_for_it_and_the_runner_of_its_session(ledger: Ledger) -> None:
+async def test_a_ballot_has_its_waiting_command_and_the_runner_of_its_session(ledger: Ledger) -> None:
     def about(command_id: str | None, approval_id: str, session_id: str = "S1") -> PutApproval:
         record = approval(approval_id, session_id=session_id)
         shown = msgspec.structs.replace(record.approval, command_id=command_id)
@@ -521,7 +521,7 @@ async def test_a_ballot_has_the_command_that_waits_for_it_and_the_runner_of_its_
 
 
 @pytest.mark.req("C-5")
-async def test_executes_are_listed_apart_from_orders(ledger: Ledger) -> None:
+async def test_executes_are_listed_apart_from_control_commands(ledger: Ledger) -> None:
     order = command("c2")
     order = msgspec.structs.replace(order, command=msgspec.structs.replace(order.command, type="cancel"))
     await put(ledger, PutCommand(command("c1")), PutCommand(order))
@@ -532,7 +532,7 @@ async def test_executes_are_listed_apart_from_orders(ledger: Ledger) -> None:
 
 
 @pytest.mark.req("C-4", "C-5", "P-2")
-async def test_a_command_comes_back_with_the_bytes_of_its_payload(ledger: Ledger) -> None:
+async def test_a_command_is_read_back_with_the_bytes_of_its_payload(ledger: Ledger) -> None:
     record = command(remaining_ms=7, cancel_cause="timeout")
     await put(ledger, PutCommand(record))
     found = await ledger.command("c1", "t1")
@@ -611,7 +611,7 @@ async def test_control_frames_are_kept_until_they_are_dropped(ledger: Ledger) ->
 
 
 @pytest.mark.req("K-1")
-async def test_the_files_of_a_session_are_there_for_its_tenant_alone(ledger: Ledger) -> None:
+async def test_the_files_of_a_session_are_readable_only_by_its_tenant(ledger: Ledger) -> None:
     def file(transfer_id: str) -> FileRecord:
         return FileRecord(session_id="S1", transfer_id=transfer_id, name="a", media_type="x", size=1, sha256="",
                           purpose="output", created_ms=1, objects=["o1", "o2"])
@@ -624,7 +624,7 @@ async def test_the_files_of_a_session_are_there_for_its_tenant_alone(ledger: Led
 
 
 @pytest.mark.req("M-1", "M-2")
-async def test_an_answer_is_kept_byte_by_byte_until_it_and_its_command_are_old(ledger: Ledger) -> None:
+async def test_a_response_is_stored_byte_for_byte_until_it_and_its_command_are_old(ledger: Ledger) -> None:
     await put(ledger, PutIdempotency(answer("plain", 10)), PutIdempotency(answer("young", 100)),
               PutIdempotency(answer("running", 10, "c1")), PutIdempotency(answer("ended", 10, "c2")),
               PutIdempotency(answer("just ended", 10, "c3")), PutIdempotency(answer("gone", 10, "c9")),
@@ -641,7 +641,7 @@ async def test_an_answer_is_kept_byte_by_byte_until_it_and_its_command_are_old(l
 
 
 @pytest.mark.req("M-2")
-async def test_pruning_takes_more_than_one_transaction_of_answers(ledger: Ledger) -> None:
+async def test_pruning_many_responses_uses_several_transactions(ledger: Ledger) -> None:
     await put(ledger, *(PutIdempotency(answer(f"k{i}")) for i in range(2_500)))
     assert await ledger.prune_idempotency(11) == 2_500
 
@@ -663,7 +663,7 @@ async def test_runners_are_found_by_id_token_and_tenant(ledger: Ledger) -> None:
 
 
 @pytest.mark.req("L-3", "L-6")
-async def test_that_a_runner_was_seen_changes_nothing_else_of_it(ledger: Ledger) -> None:
+async def test_a_runners_last_seen_time_is_written_alone(ledger: Ledger) -> None:
     await put(ledger, Put(runner("r1", "h1")), Put(runner("r1", "h2", revoked=True)))
     await put(ledger, Note(RUNNERS, "t1", "r1", 77), Note(RUNNERS, "t1", "nobody", 78))
     assert await ledger.runner("r1", "t1") == runner("r1", "h2", revoked=True, last_seen_ms=77)
@@ -680,7 +680,7 @@ def browser_login(login_id: str = "brs_1", expires_ms: int = 20, tenant_id: str 
 
 
 @pytest.mark.req("J-18")
-async def test_a_browser_login_is_changed_while_it_is_there_and_keeps_when_it_was_used(ledger: Ledger) -> None:
+async def test_a_browser_login_is_changed_only_if_it_exists_and_keeps_its_last_use(ledger: Ledger) -> None:
     target = PushTarget(id="psh_1", endpoint="https://push.example/1", p256dh="p", auth="a", created_ms=12)
     await put(ledger, Put(browser_login()), Note(BROWSER_LOGINS, "t1", "brs_1", 15))
     await put(ledger, Change(browser_login(push=target)))
@@ -765,7 +765,7 @@ async def test_keys_are_listed_by_tenant_and_their_use_is_written_alone(ledger: 
 
 
 @pytest.mark.req("K-1")
-async def test_a_row_is_never_put_in_place_of_another_tenants(ledger: Ledger) -> None:
+async def test_a_row_never_replaces_another_tenants_row(ledger: Ledger) -> None:
     await put(ledger, Put(runner("r1", "h1")), Put(key()))
     for record in (runner("r1", "h9", tenant_id="t2"), key("k1", "h9", tenant_id="t2")):
         with pytest.raises(NameTaken, match=r"Another tenant has a row of this name\."):
@@ -775,7 +775,7 @@ async def test_a_row_is_never_put_in_place_of_another_tenants(ledger: Ledger) ->
 
 
 @pytest.mark.req("K-1")
-async def test_no_write_of_one_tenant_reaches_a_credential_of_another(ledger: Ledger) -> None:
+async def test_no_write_of_one_tenant_changes_a_credential_of_another(ledger: Ledger) -> None:
     await put(ledger, Put(key()), Put(runner("r1", "h1")), Put(pairing()),
               Put(browser_login()))
     await put(ledger, *(Note(entity, "t2", one, 77) for entity, one in ((KEYS, "k1"), (RUNNERS, "r1"),
@@ -791,7 +791,7 @@ async def test_no_write_of_one_tenant_reaches_a_credential_of_another(ledger: Le
 
 
 @pytest.mark.req("K-1")
-async def test_tenants_are_kept(ledger: Ledger) -> None:
+async def test_tenants_are_stored(ledger: Ledger) -> None:
     acme = TenantRecord(tenant_id="acme", name="Acme", created_ms=5)
     await put(ledger, Put(TenantRecord(tenant_id="b", name="", created_ms=4)), Put(acme))
     await put(ledger, Put(msgspec.structs.replace(acme, suspended=True)))
@@ -801,7 +801,7 @@ async def test_tenants_are_kept(ledger: Ledger) -> None:
 
 
 @pytest.mark.req("K-1")
-async def test_a_row_of_another_tenant_is_not_there(ledger: Ledger) -> None:
+async def test_a_row_of_another_tenant_is_not_found(ledger: Ledger) -> None:
     await put(ledger, PutSession(session("S1")), Put(runner()))
     assert await ledger.session("S1", "t1") is not None
     assert await ledger.session("S1", "t2") is None
@@ -852,7 +852,7 @@ async def test_each_tenant_has_a_chain_of_its_own(ledger: Ledger) -> None:
 
 @pytest.mark.req("U-1")
 @pytest.mark.parametrize("bad", [draft("invented"), draft(meta={"x": 0.5}), draft(meta={"x": object()})])
-async def test_what_cannot_be_audited_does_not_happen(ledger: Ledger, bad: AuditDraft) -> None:
+async def test_a_batch_that_cannot_be_audited_is_not_committed(ledger: Ledger, bad: AuditDraft) -> None:
     with pytest.raises(LedgerError, match="audit"):
         await put(ledger, append(), AuditAppend(draft()), AuditAppend(bad))
     assert await ledger.head("t1", "s/1") == 0
@@ -860,7 +860,7 @@ async def test_what_cannot_be_audited_does_not_happen(ledger: Ledger, bad: Audit
 
 
 @pytest.mark.req("P-2", "U-2")
-async def test_audit_records_are_found_by_what_they_are_about(ledger: Ledger) -> None:
+async def test_audit_records_are_found_by_their_subject(ledger: Ledger) -> None:
     one, two = f"cmd_{'1' * 26}", f"cmd_{'2' * 26}"
     held, verb = f"apr_{'3' * 26}", f"apr_{'4' * 26}"
     await put(
@@ -877,7 +877,7 @@ async def test_audit_records_are_found_by_what_they_are_about(ledger: Ledger) ->
 
 
 @pytest.mark.req("H-5")
-async def test_audit_records_that_bind_rows_are_found_by_tenant_and_number(ledger: Ledger) -> None:
+async def test_audit_records_that_seal_rows_are_found_by_tenant_and_number(ledger: Ledger) -> None:
     binding = {"row": "key/k1", "row_sha256": "0" * 64}
     await put(ledger, AuditAppend(draft(meta=binding)), AuditAppend(draft(meta={"text": '"row_sha256":"'})),
               AuditAppend(draft(meta={"n": 1})), AuditAppend(draft(tenant_id="t2", meta=binding)),
@@ -933,7 +933,7 @@ async def test_remembered_rules_and_signing_keys_are_found_by_id_and_tenant(ledg
 
 
 @pytest.mark.req("P-7")
-async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Ledger) -> None:
+async def test_the_spending_of_a_day_adds_up_by_pot_or_not_at_all(ledger: Ledger) -> None:
     def spent(day: int, scope: str, micros: int, raised: int = 0) -> Add:
         return Add(SpendingRecord(tenant_id="t1", budget="b", scope=scope, day=day, spent_micros=micros,
                                   raised_micros=raised))
@@ -950,7 +950,7 @@ async def test_what_a_day_has_spent_adds_up_by_its_pot_or_not_at_all(ledger: Led
 
 
 @pytest.mark.req("J-13")
-async def test_usage_adds_up_by_its_place_and_is_summed_by_what_is_asked(ledger: Ledger) -> None:
+async def test_usage_adds_up_by_its_key_and_is_summed_by_the_query(ledger: Ledger) -> None:
     def used(day: int, tokens: int, **more: Any) -> Add:
         return Add(UsageRecord(**{"tenant_id": "t1", "day": day, "agent_id": "claude", "session_id": "s1",
                                   "person": "user:ann\0", "turns": 1, "input_tokens": tokens, **more}))
@@ -978,7 +978,7 @@ async def test_usage_adds_up_by_its_place_and_is_summed_by_what_is_asked(ledger:
 
 
 @pytest.mark.req("P-8")
-async def test_questions_to_approvers_are_found_when_they_are_due(ledger: Ledger) -> None:
+async def test_notifications_to_approvers_are_found_when_due(ledger: Ledger) -> None:
     def question(name: str, due_ms: int | None, state: Any = "pending", tenant: str = "t1") -> DeliveryRecord:
         delivery = Delivery(id=name, tenant_id=tenant, channel="c", approval_id="a", state=state, created_at="")
         return DeliveryRecord(delivery=delivery, due_ms=due_ms)
@@ -1030,7 +1030,7 @@ async def test_unsigned_audit_records_stay_within_their_bound_in_every_transacti
 
 
 @pytest.mark.req("U-3", "U-1")
-async def test_what_finds_no_room_and_no_signature_does_not_happen(ledger: Ledger) -> None:
+async def test_a_batch_without_room_or_signature_is_not_committed(ledger: Ledger) -> None:
     async def cannot(tenant_id: str) -> None:
         raise LedgerError(f"{tenant_id} cannot be signed.")
 
@@ -1045,7 +1045,7 @@ async def test_what_finds_no_room_and_no_signature_does_not_happen(ledger: Ledge
 
 
 @pytest.mark.req("U-3", "C-4")
-async def test_of_two_checkpoints_the_further_one_stays_noted_whichever_comes_last(ledger: Ledger) -> None:
+async def test_of_two_checkpoints_the_larger_one_stays_noted_in_any_order(ledger: Ledger) -> None:
     """Of two gateways that sign at the same time, the one that read the log first may commit last."""
     fact = CHECKPOINT_FACT + "t1"
     for size, kept in ((9, 9), (100, 100), (20, 100), (100, 100), (101, 101)):
@@ -1056,7 +1056,7 @@ async def test_of_two_checkpoints_the_further_one_stays_noted_whichever_comes_la
 
 
 @pytest.mark.req("U-3")
-async def test_a_log_that_breaks_the_bound_already_may_grow_by_it_once_more(ledger: Ledger) -> None:
+async def test_a_log_over_the_bound_may_grow_by_it_once_more(ledger: Ledger) -> None:
     async def cannot(tenant_id: str) -> None:
         raise LedgerError(f"{tenant_id} cannot be signed.")
 

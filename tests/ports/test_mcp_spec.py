@@ -14,14 +14,14 @@ pytestmark = pytest.mark.req("Y-12", "Y-13")
 
 @pytest.mark.parametrize("name", ["API_KEY", "GITHUB_TOKEN", "X_APIKEY", "KEY", "AWS_ACCESS_KEY_ID", "my_secret",
                                   "DB_PASSWD", "A_CREDENTIALS", "TOKEN_1"])
-def test_a_credential_is_known_by_its_name(name: str) -> None:
+def test_a_credential_is_recognised_by_its_name(name: str) -> None:
     check_passed([name], {})
 
 
 @pytest.mark.parametrize("name", [
     "", "PATH", "NODE_OPTIONS", "KEYBOARD", "TOKENIZER", "INTERLOCK_KEY", "RAWP_TOKEN", "A-KEY", "1_KEY",
                                   "A_KEY\n", "X" * 200 + "_KEY", "MONKEY"])
-def test_any_other_variable_could_change_how_an_agent_asks(name: str) -> None:
+def test_any_other_variable_could_change_an_agents_permission_requests(name: str) -> None:
     with pytest.raises(ValueError, match="env_pass: "):
         check_passed([name], {})
 
@@ -48,12 +48,12 @@ def test_a_server_is_a_program_or_a_url(table: dict[str, Any]) -> None:
     ({"command": "a", "env_pass": ["PATH"]}, "env_pass: PATH"), ({"url": "https://b", "header_env": {"A": "PATH"}},
     "env_pass: PATH"),
 ])
-def test_a_mistake_is_a_sentence_that_begins_with_its_key(table: dict[str, Any], sentence: str) -> None:
+def test_an_error_is_a_sentence_that_begins_with_its_key(table: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         msgspec.convert(table, McpSpec)
 
 
-def test_servers_have_plain_names_and_are_not_too_many() -> None:
+def test_servers_have_plain_names_and_a_bounded_number() -> None:
     check_servers(f"s{number}" for number in range(MAX_SERVERS))
     with pytest.raises(ValueError, match="at most 32"):
         check_servers(f"s{number}" for number in range(MAX_SERVERS + 1))

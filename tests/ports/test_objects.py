@@ -33,7 +33,7 @@ Make = Callable[..., Objects]
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """A server that speaks S3."""
+    """A server of the S3 protocol."""
     server = moto.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -75,7 +75,7 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-async def test_what_is_put_is_read_back_under_its_digest(make: Make) -> None:
+async def test_an_object_is_read_back_under_its_digest(make: Make) -> None:
     objects = make()
     kept = await objects.put([b"ab", b"", b"c"])
     assert kept == (sha(b"abc"), 3)
@@ -90,7 +90,7 @@ async def test_an_empty_object_is_an_object(make: Make) -> None:
     assert (kept.size, await whole(objects, kept.sha256), await objects.size(kept.sha256)) == (0, b"", 0)
 
 
-async def test_a_large_object_comes_in_pieces(make: Make) -> None:
+async def test_a_large_object_is_read_in_pieces(make: Make) -> None:
     objects = make()
     data = os.urandom(2 * OBJECT_READ_BYTES + 1)
     kept = await objects.put(data[at : at + 1000] for at in range(0, len(data), 1000))
@@ -99,7 +99,7 @@ async def test_a_large_object_comes_in_pieces(make: Make) -> None:
     assert b"".join(pieces) == data
 
 
-async def test_the_same_bytes_put_at_the_same_time_are_one_object(make: Make) -> None:
+async def test_the_same_bytes_put_concurrently_are_one_object(make: Make) -> None:
     objects = make()
     kept = await asyncio.gather(*(objects.put([b"same"]) for _ in range(8)))
     assert set(kept) == {(sha(b"same"), 4)}
@@ -108,7 +108,7 @@ async def test_the_same_bytes_put_at_the_same_time_are_one_object(make: Make) ->
 
 
 @pytest.mark.parametrize("name", [sha(b"never"), "", "../../etc/passwd", "AB" * 32])
-async def test_what_is_not_there_is_said(make: Make, name: str) -> None:
+async def test_a_missing_object_is_reported(make: Make, name: str) -> None:
     objects = make()
     with pytest.raises(ObjectMissing, match="no object"):
         await whole(objects, name)
@@ -132,7 +132,7 @@ async def test_an_object_has_a_largest_size(make: Make) -> None:
     assert await objects.names() == [sha(b"1234567890")]
 
 
-async def test_a_put_that_breaks_off_leaves_nothing(make: Make) -> None:
+async def test_an_aborted_put_leaves_nothing(make: Make) -> None:
     def parts() -> Iterator[bytes]:
         yield b"half"
         raise RuntimeError("the sender is gone")
@@ -143,7 +143,7 @@ async def test_a_put_that_breaks_off_leaves_nothing(make: Make) -> None:
     assert await objects.names() == []
 
 
-async def test_what_is_old_is_forgotten_unless_it_was_put_again(make: Make) -> None:
+async def test_an_old_object_is_deleted_unless_it_was_put_again(make: Make) -> None:
     objects = make()
     kept = await objects.put([b"x"])
     hour_ago, later = time.time_ns() // 1_000_000 - 3_600_000, time.time_ns() // 1_000_000 + 3_600_000
@@ -155,10 +155,10 @@ async def test_what_is_old_is_forgotten_unless_it_was_put_again(make: Make) -> N
 
 
 # --- in a bucket ---
-async def test_a_put_that_meets_the_sweep_of_its_older_copy_stays(bucket: Bucket) -> None:
+async def test_a_put_during_the_sweep_of_its_older_copy_is_kept(bucket: Bucket) -> None:
     objects, store = BucketObjects(bucket, os.urandom), asked(bucket)
     kept = await objects.put([b"x"])
-    # What another gateway wrote between this one's look and its removal: a copy of a later second.
+    # Another gateway wrote a copy of a later second between this one's look and its removal.
     old = [copy["Key"] for copy in store.list_objects_v2(Bucket=bucket.name)["Contents"]]
     await objects.put([b"x"])
     for key in old:
@@ -166,7 +166,7 @@ async def test_a_put_that_meets_the_sweep_of_its_older_copy_stays(bucket: Bucket
     assert await whole(objects, kept.sha256) == b"x"
 
 
-async def test_copies_that_were_left_are_one_object_and_the_next_put_takes_them_away(bucket: Bucket) -> None:
+async def test_leftover_copies_are_one_object_and_the_next_put_removes_them(bucket: Bucket) -> None:
     objects, store = BucketObjects(bucket, os.urandom), asked(bucket)
     folder = f"{bucket.prefix}/{sha(b'x')[:2]}/{sha(b'x')}/"
     for copy in range(3):
@@ -180,7 +180,7 @@ async def test_copies_that_were_left_are_one_object_and_the_next_put_takes_them_
     assert await objects.size(sha(b"x")) is None
 
 
-async def test_a_put_leaves_a_copy_that_the_store_says_is_newer(
+async def test_a_put_keeps_a_copy_that_is_newer_by_the_stores_clock(
     bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects, store = BucketObjects(bucket, os.urandom), asked(bucket)
@@ -198,27 +198,27 @@ async def test_a_put_leaves_a_copy_that_the_store_says_is_newer(
 
 
 @pytest.mark.parametrize("damage", [b"kepT", b"kep", b"", b"kept and more"])
-async def test_a_damaged_copy_is_never_given_as_whole(bucket: Bucket, damage: bytes) -> None:
+async def test_a_damaged_copy_is_never_returned_as_complete(bucket: Bucket, damage: bytes) -> None:
     store, name = asked(bucket), sha(b"kept")
     store.put_object(Bucket=bucket.name, Key=f"{bucket.prefix}/{name[:2]}/{name}/1", Body=damage)
     with pytest.raises(ObjectDamaged, match="damaged"):
         await whole(BucketObjects(bucket, os.urandom), name)
 
 
-async def test_a_bucket_that_is_not_there_is_one_sentence(bucket: Bucket) -> None:
+async def test_a_missing_bucket_is_reported_in_one_sentence(bucket: Bucket) -> None:
     objects = BucketObjects(bucket._replace(name="nowhere"), os.urandom)
     with pytest.raises(ObjectsError, match="in the bucket nowhere: NoSuchBucket"):
         await objects.put([b"x"])
 
 
-async def test_a_store_that_is_gone_is_one_sentence(bucket: Bucket) -> None:
+async def test_an_unreachable_store_is_reported_in_one_sentence(bucket: Bucket) -> None:
     objects = BucketObjects(bucket._replace(endpoint="http://127.0.0.1:9"), os.urandom)
     with pytest.raises(ObjectsError, match="cannot be looked at in the bucket"):
         await objects.size(sha(b"x"))
 
 
 # --- moved ---
-async def test_what_the_earlier_store_has_is_found_and_what_is_new_goes_to_the_present_one(tmp_path: Path) -> None:
+async def test_objects_of_the_earlier_store_are_found_and_new_ones_go_to_the_present(tmp_path: Path) -> None:
     before, now = DirectoryObjects(tmp_path), MemoryObjects()
     earlier = await before.put([b"earlier"])
     objects = MovedObjects(now, before)
@@ -231,14 +231,14 @@ async def test_what_the_earlier_store_has_is_found_and_what_is_new_goes_to_the_p
 
 
 # --- on a disk ---
-async def test_objects_outlive_the_store(tmp_path: Path) -> None:
+async def test_objects_survive_a_restart_of_the_store(tmp_path: Path) -> None:
     kept = await DirectoryObjects(tmp_path).put([b"kept"])
     assert await whole(DirectoryObjects(tmp_path), kept.sha256) == b"kept"
     assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()} == {0o600}
 
 
 @pytest.mark.parametrize("damage", [b"kepT", b"kep", b"", b"kept and more"])
-async def test_a_damaged_object_is_never_given_as_whole(tmp_path: Path, damage: bytes) -> None:
+async def test_a_damaged_object_is_never_returned_as_complete(tmp_path: Path, damage: bytes) -> None:
     objects = DirectoryObjects(tmp_path)
     kept = await objects.put([b"kept"])
     (tmp_path / kept.sha256[:2] / kept.sha256).write_bytes(damage)
@@ -246,7 +246,7 @@ async def test_a_damaged_object_is_never_given_as_whole(tmp_path: Path, damage: 
         await whole(objects, kept.sha256)
 
 
-async def test_what_was_half_written_when_its_writer_died_is_swept(tmp_path: Path) -> None:
+async def test_a_half_written_file_of_a_dead_writer_is_swept(tmp_path: Path) -> None:
     program = ("import os, sys; from pathlib import Path; from interlock.backends.objects.directory import "
                "DirectoryObjects as D\ndef parts():\n yield b'half'\n print('half', flush=True)\n sys.stdin.read()\n"
                "D(Path(sys.argv[1]))._put(parts())")
@@ -260,7 +260,7 @@ async def test_what_was_half_written_when_its_writer_died_is_swept(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+async def test_an_unusable_directory_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ObjectsError, match=r"cannot be used: .*\. Check who owns"):
         DirectoryObjects(tmp_path / "file")

@@ -13,7 +13,7 @@ from interlock.ports.outage_log import SUMMARY_MAX_S, SUMMARY_MIN_S, OutageLog
 pytestmark = pytest.mark.req("C-4")
 
 
-class Told:
+class Outage:
     """An outage on a clock that a test sets."""
 
     def __init__(self) -> None:
@@ -21,12 +21,12 @@ class Told:
         self.outage = OutageLog(structlog.get_logger(), "away", "back", lambda: self.now_s)
 
 
-def test_failures_one_after_another_are_one_line_then_rarer_and_rarer_summaries() -> None:
-    told = Told()
+def test_repeated_failures_are_one_line_and_then_ever_rarer_summaries() -> None:
+    clock = Outage()
     with capture_logs() as lines:
         for _ in range(4 * 3_600):
-            told.outage.failed("No one answers.")
-            told.now_s += 0.25
+            clock.outage.failed("No one answers.")
+            clock.now_s += 0.25
     assert lines[0] == {"event": "away", "log_level": "warning", "reason": "No one answers."}
     after = [line["for_s"] for line in lines[1:]]
     assert after[:3] == [SUMMARY_MIN_S, 3 * SUMMARY_MIN_S, 7 * SUMMARY_MIN_S]
@@ -35,16 +35,16 @@ def test_failures_one_after_another_are_one_line_then_rarer_and_rarer_summaries(
     assert lines[1]["failures"] == 41
 
 
-def test_the_return_is_logged_once_and_the_next_outage_begins_anew() -> None:
-    told = Told()
+def test_the_return_is_logged_once_and_the_next_outage_starts_again() -> None:
+    clock = Outage()
     with capture_logs() as lines:
-        told.outage.ended()
-        told.outage.failed("one", left_s=1.5)
-        told.now_s += 2.0
-        told.outage.failed("two", left_s=0.0)
-        told.outage.ended()
-        told.outage.ended()
-        told.outage.failed("three")
+        clock.outage.ended()
+        clock.outage.failed("one", left_s=1.5)
+        clock.now_s += 2.0
+        clock.outage.failed("two", left_s=0.0)
+        clock.outage.ended()
+        clock.outage.ended()
+        clock.outage.failed("three")
     assert lines == [
         {"event": "away", "log_level": "warning", "reason": "one", "left_s": 1.5},
         {"event": "back", "log_level": "info", "failures": 2, "after_s": 2.0},

@@ -65,7 +65,7 @@ async def test_the_peak_is_the_highest_since_the_last_acknowledgement(outbox_of:
     row = await outbox.session(SESSION)
     assert row is not None
     assert row.bytes_peak == row.bytes_kept == sum(len(one.raw) for one in stored)
-    await outbox.write([done("z" * 1_300)])  # The oldest goes, and more than what comes.
+    await outbox.write([done("z" * 1_300)])  # The oldest is dropped, and more than is added.
     later = await outbox.session(SESSION)
     assert later is not None
     assert later.bytes_peak >= max(later.bytes_kept, row.bytes_peak)
@@ -76,10 +76,10 @@ async def test_the_peak_is_the_highest_since_the_last_acknowledgement(outbox_of:
 
 
 @pytest.mark.req("D-7")
-async def test_answers_that_are_not_acknowledged_are_found_among_other_frames(outbox: Outbox) -> None:
+async def test_unacknowledged_answers_are_found_among_other_frames(outbox: Outbox) -> None:
     def refused(number: int) -> Frame:
-        told = frame("session.error", p.SessionError(error_code="INTERNAL", message=str(number), fatal=False))
-        return msgspec.structs.replace(told, metadata={"in_reply_to": f"m{number}"})
+        errors = frame("session.error", p.SessionError(error_code="INTERNAL", message=str(number), fatal=False))
+        return msgspec.structs.replace(errors, metadata={"in_reply_to": f"m{number}"})
 
     await outbox.write([changed(), refused(1), done("text"), refused(2)])
     assert [one.seq for one in await outbox.answers(SESSION, 0)] == [2, 4]
@@ -124,7 +124,7 @@ async def test_a_write_to_an_unknown_session_leaves_no_trace(outbox: Outbox) -> 
 
 
 @pytest.mark.req("E-4")
-async def test_a_transient_frame_never_enters(outbox: Outbox) -> None:
+async def test_a_transient_frame_is_never_stored(outbox: Outbox) -> None:
     with pytest.raises(ValueError, match="not durable"):
         await outbox.write([delta("x", 0)[0]])
 
@@ -140,7 +140,7 @@ async def test_pages_hold_at_least_one_frame_and_about_the_limit(outbox: Outbox)
 
 
 @pytest.mark.req("D-1", "D-2")
-async def test_an_ack_trims_and_is_remembered(outbox: Outbox) -> None:
+async def test_an_ack_trims_and_is_stored(outbox: Outbox) -> None:
     stored = await outbox.write([changed() for _ in range(3)])
     await outbox.ack(SESSION, 2, stored[1].message_id, 5_000)
     await outbox.ack(SESSION, 1, stored[0].message_id, 6_000)
@@ -165,7 +165,7 @@ async def test_an_ack_beyond_the_last_seq_raises_it(outbox: Outbox) -> None:
 
 
 @pytest.mark.req("D-6")
-async def test_pieces_are_merged_in_the_order_their_blocks_opened(outbox: Outbox) -> None:
+async def test_pieces_are_merged_in_the_order_of_their_blocks(outbox: Outbox) -> None:
     await outbox.write([TransientText(SESSION, "b", 0, "Hé"), TransientText(SESSION, "i/stdout", 0, "1\n")])
     await outbox.write([TransientText(SESSION, "b", 2, "llo")])
     assert await outbox.pieces(SESSION) == [TransientText(SESSION, "b", 0, "Héllo"),
@@ -192,7 +192,7 @@ async def test_a_tool_channel_keeps_its_head_and_its_tail(outbox: Outbox) -> Non
 
 @pytest.mark.req("D-3", "D-4")
 @pytest.mark.parametrize("limit_bytes", [1, 1_500, 3_000])
-async def test_past_the_limit_the_oldest_content_goes_and_is_counted(outbox_of: Open, limit_bytes: int) -> None:
+async def test_past_the_limit_the_oldest_content_is_dropped_and_counted(outbox_of: Open, limit_bytes: int) -> None:
     outbox = await outbox_of(limit_bytes)
     written = []
     for _ in range(4):
@@ -218,21 +218,21 @@ async def test_chunks_of_a_file_are_content_and_are_lost_one_by_one(outbox_of: O
     outbox = await outbox_of(3_000)
     await outbox.write([PutPolicy(SESSION, policy)])
     chunks = await outbox.write([file_chunk(index, 8, b"x" * 400) for index in range(8)])
-    told = await outbox.write([changed()])
+    errors = await outbox.write([changed()])
     kept = [stored.seq for stored in await outbox.frames(SESSION, 0, MIB)]
     row = await outbox.session(SESSION)
     assert row is not None
     gone = [chunk.seq for chunk in chunks if chunk.seq not in kept]
     assert 0 < len(gone) < len(chunks)
     assert gone == ([*range(1, len(gone) + 1)] if policy == "RING" else [*range(9 - len(gone), 9)])
-    assert told[0].seq in kept
+    assert errors[0].seq in kept
     assert [seq for first, last in row.lost_ranges for seq in range(first, last + 1)] == gone
     assert row.lost_frames == len(gone)
 
 
 @pytest.mark.req("D-3", "D-4")
 @pytest.mark.parametrize("limit_bytes", [1, 1_500, 3_000])
-async def test_drop_refuses_the_newest_content_and_counts_it(outbox_of: Open, limit_bytes: int) -> None:
+async def test_the_drop_policy_refuses_the_newest_content_and_counts_it(outbox_of: Open, limit_bytes: int) -> None:
     outbox = await outbox_of(limit_bytes)
     await outbox.write([PutPolicy(SESSION, "DROP")])
     written = []
@@ -253,7 +253,7 @@ async def test_drop_refuses_the_newest_content_and_counts_it(outbox_of: Open, li
 
 
 @pytest.mark.req("D-3", "D-4")
-async def test_none_keeps_no_content_that_comes_while_nobody_is_attached(outbox: Outbox) -> None:
+async def test_the_none_policy_keeps_no_content_while_no_gateway_is_attached(outbox: Outbox) -> None:
     await outbox.write([PutPolicy(SESSION, "NONE")], attached=frozenset())
     attached = await outbox.write([changed(), done("a")])
     detached = await outbox.write([changed(), done("b"), done("c"), changed()], attached=frozenset())
@@ -275,7 +275,7 @@ async def test_a_policy_needs_its_session_and_can_be_changed(outbox: Outbox) -> 
 
 
 @pytest.mark.req("D-7")
-async def test_a_control_frame_is_stored_once_and_makes_its_session(outbox: Outbox) -> None:
+async def test_a_control_frame_is_stored_once_and_creates_its_session(outbox: Outbox) -> None:
     await outbox.write([control(1, OTHER)])
     await outbox.write([control(1, OTHER), control(2, OTHER)])
     row = await outbox.session(OTHER)
@@ -328,7 +328,7 @@ async def test_forgotten_sessions_are_named_newest_first_with_their_numbers(outb
 
 
 @pytest.mark.req("D-7")
-async def test_a_session_whose_control_frame_waits_to_be_acted_on_is_not_forgotten(outbox: Outbox) -> None:
+async def test_a_session_with_an_unprocessed_control_frame_is_not_forgotten(outbox: Outbox) -> None:
     await outbox.write([control(1), control(2)])
     with pytest.raises(OutboxError, match="waits to be acted on"):
         await outbox.forget(SESSION, {"": 1})
@@ -338,7 +338,7 @@ async def test_a_session_whose_control_frame_waits_to_be_acted_on_is_not_forgott
 
 
 @pytest.mark.req("D-1", "D-5")
-async def test_a_forgotten_session_is_there_for_a_gateway_that_came_since(outbox: Outbox) -> None:
+async def test_a_forgotten_session_is_kept_for_a_gateway_that_joined_since(outbox: Outbox) -> None:
     await outbox.write([changed(), PutState(SESSION, b"s")])
     await outbox.ack(SESSION, 1, "", 2_000)
     await outbox.forget(SESSION, {})
@@ -352,14 +352,14 @@ async def test_a_forgotten_session_is_there_for_a_gateway_that_came_since(outbox
     assert [one.session_id for one in await outbox.sessions()] == [SESSION]
 
 
-async def test_a_closed_outbox_says_so(outbox: Outbox) -> None:
+async def test_a_closed_outbox_raises_its_error(outbox: Outbox) -> None:
     await outbox.close()
     with pytest.raises(OutboxError, match="closed"):
         await outbox.write([changed()])
 
 
 @pytest.mark.req("E-1")
-async def test_an_unknown_type_is_durable_and_kept_whole(outbox: Outbox) -> None:
+async def test_an_unknown_type_is_durable_and_stored_unchanged(outbox: Outbox) -> None:
     unknown = msgspec.structs.replace(frame("x-other.thing", p.Payload()), payload=msgspec.Raw(b'{"a":[1]}'))
     (stored,) = await outbox.write([unknown])
     assert b'"payload":{"a":[1]}' in stored.raw
@@ -367,7 +367,7 @@ async def test_an_unknown_type_is_durable_and_kept_whole(outbox: Outbox) -> None
 
 @pytest.mark.req("D-3")
 @given(st.lists(st.integers(1, 40), unique=True))
-def test_lost_ranges_are_exact_whatever_the_order(seqs: list[int]) -> None:
+def test_lost_ranges_are_exact_in_any_order(seqs: list[int]) -> None:
     ranges: list[tuple[int, int]] = []
     for seq in seqs:
         add_lost(ranges, seq)

@@ -1,4 +1,4 @@
-"""One numbered stream a session, one cursor a gateway: what every outbox keeps, and for whom (D-5, D-7)."""
+"""One numbered stream per session, one cursor per gateway: the frames that every outbox keeps for each (D-5, D-7)."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ async def kept(outbox: Outbox) -> list[int]:
 
 
 async def lost_to(outbox: Outbox, gateway_id: str) -> list[tuple[int, int]]:
-    """What a history tells this gateway as lost."""
+    """The ranges that a history reports as lost to this gateway."""
     row = await outbox.session(SESSION, gateway_id)
     assert row is not None
     return lost_after(row.acked_seq, await outbox.frames(SESSION, row.acked_seq, 1 << 30), row.last_seq)
 
 
 @pytest.mark.req("L-5")
-async def test_links_are_numbered_upwards_for_ever(outbox_of: Open) -> None:
+async def test_link_numbers_always_increase(outbox_of: Open) -> None:
     outbox = await outbox_of()
     assert [await outbox.number_link() for _ in range(3)] == [1, 2, 3]
     assert await outbox.number_link(1) == 4, "what a gateway knows is behind"
@@ -60,7 +60,7 @@ async def test_links_are_numbered_upwards_for_ever(outbox_of: Open) -> None:
 
 
 @pytest.mark.req("D-5", "D-1")
-async def test_frames_stay_until_the_observer_has_them_as_well(outbox_of: Open) -> None:
+async def test_frames_stay_until_the_observer_has_them_too(outbox_of: Open) -> None:
     outbox = await outbox_of()
     await outbox.write([done("a"), done("b"), done("c")])
     await outbox.ack(SESSION, 3, "", 5, "g1")
@@ -87,7 +87,7 @@ async def test_an_observer_that_is_ahead_trims_nothing(outbox_of: Open) -> None:
 
 
 @pytest.mark.req("D-5", "D-3")
-async def test_an_observer_that_is_behind_by_more_than_the_limit_loses_its_place_exactly(outbox_of: Open) -> None:
+async def test_an_observer_behind_by_more_than_the_limit_loses_exact_ranges(outbox_of: Open) -> None:
     outbox = await outbox_of(3_000)
     for number in range(10):
         (stored,) = await outbox.write([done(f"{number}" * 700)])
@@ -98,7 +98,7 @@ async def test_an_observer_that_is_behind_by_more_than_the_limit_loses_its_place
     assert row is not None
     assert (row.why_lost, row.settled) == ("bytes", True)
     assert await lost_to(outbox, "g1") == []
-    # It holds a place again as soon as it has acknowledged what it was told.
+    # Frames are kept for it again as soon as it has acknowledged the reported loss.
     await outbox.ack(SESSION, 10, "", 6, "g2")
     (stored,) = await outbox.write([done("x")])
     await outbox.ack(SESSION, 11, "", 7, "g1")
@@ -107,7 +107,7 @@ async def test_an_observer_that_is_behind_by_more_than_the_limit_loses_its_place
 
 
 @pytest.mark.req("D-5", "D-3")
-async def test_what_the_ring_evicts_is_the_controllers_measure_and_lost_to_both(outbox_of: Open) -> None:
+async def test_the_ring_evicts_by_the_controllers_cursor_and_both_lose_it(outbox_of: Open) -> None:
     outbox = await outbox_of(3_000)
     await outbox.write([done("x" * 700) for _ in range(6)])
     row = await outbox.session(SESSION)
@@ -118,7 +118,7 @@ async def test_what_the_ring_evicts_is_the_controllers_measure_and_lost_to_both(
 
 
 @pytest.mark.req("D-5")
-async def test_an_observer_that_is_away_for_a_day_loses_its_place_and_the_controller_never(outbox_of: Open) -> None:
+async def test_an_observer_away_for_a_day_loses_frames_and_the_controller_never(outbox_of: Open) -> None:
     outbox = await outbox_of()
     await outbox.write([done("a"), done("b")])
     await outbox.ack(SESSION, 2, "", 5, "g1")
@@ -134,7 +134,7 @@ async def test_an_observer_that_is_away_for_a_day_loses_its_place_and_the_contro
 
 
 @pytest.mark.req("D-5", "D-3")
-async def test_a_session_without_a_buffer_keeps_nothing_while_its_controller_is_away(outbox_of: Open) -> None:
+async def test_a_session_without_a_buffer_keeps_no_content_without_its_controller(outbox_of: Open) -> None:
     outbox = await outbox_of()
     await outbox.write([PutPolicy(SESSION, "NONE")])
     await outbox.write([done("a")], attached=frozenset({"g1"}))
@@ -143,7 +143,7 @@ async def test_a_session_without_a_buffer_keeps_nothing_while_its_controller_is_
 
 
 @pytest.mark.req("D-5")
-async def test_control_passes_and_so_does_what_is_bounded(outbox_of: Open) -> None:
+async def test_a_change_of_control_moves_the_bound_too(outbox_of: Open) -> None:
     outbox = await outbox_of()
     await outbox.write([done("a"), done("b"), done("c")])
     await outbox.ack(SESSION, 3, "", 5, "g1")
@@ -159,7 +159,7 @@ async def test_control_passes_and_so_does_what_is_bounded(outbox_of: Open) -> No
 
 
 @pytest.mark.req("D-7")
-async def test_control_frames_are_numbered_by_each_gateway_for_itself(outbox_of: Open) -> None:
+async def test_each_gateway_numbers_its_own_control_frames(outbox_of: Open) -> None:
     outbox = await outbox_of()
     await outbox.write([control(1)._replace(gateway_id="g2"), control(2)._replace(gateway_id="g1")])
     rows = [await outbox.session(SESSION, name) for name in ("g1", "g2")]
@@ -198,7 +198,7 @@ async def test_a_session_is_forgotten_only_when_the_observer_has_it_too(outbox_o
 
 
 @pytest.mark.req("D-5")
-async def test_a_gateway_that_joins_late_is_told_what_it_never_had_and_kept_for_from_there(outbox_of: Open) -> None:
+async def test_a_late_gateway_gets_the_missed_ranges_and_frames_are_kept_from_then(outbox_of: Open) -> None:
     outbox = await outbox_of()
     await outbox.write([done("a"), done("b")])
     for gateway_id in ("g1", "g2"):
@@ -214,7 +214,7 @@ async def test_a_gateway_that_joins_late_is_told_what_it_never_had_and_kept_for_
 
 
 @pytest.mark.req("D-5")
-async def test_to_look_at_a_session_for_a_gateway_that_never_came_keeps_nothing_for_it(outbox_of: Open) -> None:
+async def test_reading_a_session_for_an_absent_gateway_keeps_nothing_for_it(outbox_of: Open) -> None:
     outbox = await outbox_of()
     await outbox.write([changed()])
     assert (await outbox.session(SESSION, "stranger")) is not None
@@ -224,7 +224,7 @@ async def test_to_look_at_a_session_for_a_gateway_that_never_came_keeps_nothing_
 
 
 @pytest.mark.req("D-5")
-async def test_a_session_that_begins_is_kept_for_those_who_are_away_for_a_while(outbox_of: Open) -> None:
+async def test_a_new_session_is_kept_for_briefly_absent_gateways(outbox_of: Open) -> None:
     outbox = await outbox_of()
     await outbox.leave("g2", 0)
     await outbox.open_session(OTHER, OBSERVER_ABSENT_MS - 1, b"")

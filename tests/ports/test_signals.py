@@ -19,7 +19,7 @@ def test_an_event_reaches_every_receiver_in_the_order_of_connecting() -> None:
     assert seen == [("first", "key_1", 2), ("second", "key_1", 2)]
 
 
-def test_what_a_receiver_raises_reaches_the_sender() -> None:
+def test_an_exception_of_a_receiver_reaches_the_sender() -> None:
     def fail() -> None:
         raise ValueError("the second one is not called")
 

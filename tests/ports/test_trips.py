@@ -16,7 +16,7 @@ async def trip(depth: int = 1) -> None:
 
 
 @pytest.mark.anyio
-async def test_trips_one_after_the_other_add_up_and_those_side_by_side_do_not() -> None:
+async def test_sequential_trips_add_up_and_parallel_ones_do_not() -> None:
     with counting() as trips:
         await trip(2)
         await asyncio.gather(trip(), trip(), trip())
@@ -24,7 +24,7 @@ async def test_trips_one_after_the_other_add_up_and_those_side_by_side_do_not() 
 
 
 @pytest.mark.anyio
-async def test_the_longest_of_several_at_once_counts() -> None:
+async def test_the_longest_of_several_parallel_chains_is_counted() -> None:
     with counting() as trips:
         begun = trips.in_a_row
         with counting() as inner:
@@ -35,7 +35,7 @@ async def test_the_longest_of_several_at_once_counts() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_operation_counts_nothing_of_another_and_outside_of_one_nothing_is_counted() -> None:
+async def test_an_operation_counts_only_its_own_trips() -> None:
     assert CURRENT.get() is None
     await trip()
 
@@ -49,7 +49,7 @@ async def test_an_operation_counts_nothing_of_another_and_outside_of_one_nothing
 
 
 @pytest.mark.anyio
-async def test_a_trip_that_fails_was_waited_for_all_the_same() -> None:
+async def test_a_failed_trip_is_counted_too() -> None:
     with counting() as trips, pytest.raises(OSError, match="away"), one_trip():
         raise OSError("away")
     assert trips.in_a_row == 1

@@ -1,4 +1,4 @@
-"""One suite over every ledger: what `interlock.ports.upkeep` promises."""
+"""One suite over every ledger: the guarantees of `interlock.ports.upkeep`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW = 1_700_000_000_000
 BEFORE = NOW - 30 * DAY
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return NOW
 
@@ -42,9 +42,9 @@ def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
 async def ledger(place: str | PostgresSettings, tmp_path: Path) -> AsyncIterator[Ledger]:
     opened: Ledger
     if isinstance(place, PostgresSettings):
-        opened = await open_in_postgres(place, StandingClock())
+        opened = await open_in_postgres(place, StoppedClock())
     else:
-        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StandingClock())
+        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StoppedClock())
     yield opened
     await opened.close()
 
@@ -74,7 +74,7 @@ async def session(ledger: Ledger, name: str, ended_ms: int | None = BEFORE - 1, 
 
 
 @pytest.mark.req("G-5")
-async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledger: Ledger) -> None:
+async def test_an_old_sessions_events_are_deleted_and_its_rows_and_numbers_kept(ledger: Ledger) -> None:
     for name in ("old", "young"):
         await session(ledger, name, BEFORE - 1 if name == "old" else BEFORE)
     assert await ledger.old_sessions("t", BEFORE, "", 10) == ["old"]
@@ -99,7 +99,7 @@ async def test_an_old_session_is_forgotten_but_for_its_rows_and_its_numbers(ledg
 
 
 @pytest.mark.req("G-5")
-async def test_what_goes_on_or_began_again_is_kept(ledger: Ledger) -> None:
+async def test_a_running_or_resumed_session_is_kept(ledger: Ledger) -> None:
     await session(ledger, "running", None)
     await session(ledger, "again")
     found = await ledger.old_sessions("t", BEFORE, "", 10)
@@ -110,7 +110,7 @@ async def test_what_goes_on_or_began_again_is_kept(ledger: Ledger) -> None:
 
 
 @pytest.mark.req("G-5")
-async def test_a_session_without_commands_is_as_old_as_its_last_change(ledger: Ledger) -> None:
+async def test_a_session_without_commands_has_the_age_of_its_last_change(ledger: Ledger) -> None:
     for name, updated_ms in (("seen", BEFORE - 1), ("seeing", BEFORE)):
         await ledger.commit(WriteBatch([
             PutSession(SessionRecord(session_id=name, tenant_id="t", session_key="k", agent_id="a", runner_id="r",
@@ -121,7 +121,7 @@ async def test_a_session_without_commands_is_as_old_as_its_last_change(ledger: L
 
 
 @pytest.mark.req("G-5")
-async def test_a_feed_loses_its_beginning_alone(ledger: Ledger) -> None:
+async def test_only_the_beginning_of_a_feed_is_deleted(ledger: Ledger) -> None:
     for at_ms in (BEFORE - 2, BEFORE - 1, BEFORE, BEFORE - 1):  # A clock that went back leaves no hole.
         await ledger.commit(WriteBatch([Append("t", "t/t", "feed", at_ms, b"{}"),
                                         Append("other", "t/other", "feed", at_ms, b"{}")]))
@@ -135,7 +135,7 @@ async def test_a_feed_loses_its_beginning_alone(ledger: Ledger) -> None:
 
 
 @pytest.mark.req("G-5", "P-8")
-async def test_deliveries_that_have_ended_are_forgotten(ledger: Ledger) -> None:
+async def test_ended_deliveries_are_deleted(ledger: Ledger) -> None:
     for number, (state, made) in enumerate((("delivered", BEFORE - 1), ("pending", BEFORE - 1), ("dead", BEFORE))):
         delivery = Delivery(id=f"dlv_{number}", tenant_id="t", channel="h", approval_id="a", state=state,  # type: ignore[arg-type]
                             created_at=iso(made))
@@ -148,7 +148,7 @@ async def test_deliveries_that_have_ended_are_forgotten(ledger: Ledger) -> None:
 
 
 @pytest.mark.req("G-5", "E-5")
-async def test_objects_are_named_by_files_that_are_kept_and_by_files_under_way(ledger: Ledger) -> None:
+async def test_objects_are_referenced_by_kept_files_and_by_files_in_transfer(ledger: Ledger) -> None:
     await session(ledger, "old")
     assert await ledger.named_objects() == {"of-old", "way-old"}
     await ledger.forget_session("t", "old", BEFORE)
@@ -157,9 +157,9 @@ async def test_objects_are_named_by_files_that_are_kept_and_by_files_under_way(l
 
 
 @pytest.mark.req("G-5")
-async def test_a_long_session_goes_in_small_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_session_is_deleted_in_small_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_upkeep, "STEP_ROWS", 2)
-    ledger = await open_ledger(tmp_path / "ledger.db", StandingClock())
+    ledger = await open_ledger(tmp_path / "ledger.db", StoppedClock())
     groups: list[int] = []
     await session(ledger, "old")
     ledger.measure(lambda batches, _seconds: groups.append(batches))
@@ -169,7 +169,7 @@ async def test_a_long_session_goes_in_small_steps(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.req("N-1")
-async def test_the_current_sessions_of_an_agent_come_by_their_key_and_in_pages(ledger: Ledger) -> None:
+async def test_the_current_sessions_of_an_agent_are_listed_by_key_and_in_pages(ledger: Ledger) -> None:
     def row(name: str, key: str, created_ms: int = 1, tenant_id: str = "t") -> PutSession:
         return PutSession(SessionRecord(session_id=name, tenant_id=tenant_id, session_key=key, agent_id="shell",
                                         runner_id="r", workspace="", state="idle", created_ms=created_ms, updated_ms=1,

@@ -1,4 +1,4 @@
-"""Frames of RAWP-DPS 7 and 17 held against their own tables: what is wrong or missing is refused by its place."""
+"""Frames of RAWP-DPS 7 and 17 compared with their own tables: wrong or missing fields are refused with their place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT_LISTS = ["x", 1, {}, [1], [None], [["x"]]]
 
 
 class Seed(NamedTuple):
-    """A frame of the seeds: who sends it, a payload with every field, and by field what must be refused. Fields in
+    """A frame of the seeds: its sender, a payload with every field, and by field the refused values. Fields in
     `optional` may be absent; all others must be there."""
 
     sender: str
@@ -46,7 +46,7 @@ class Seed(NamedTuple):
 
 
 def words(*values: str) -> list[Any]:
-    """What an enumeration refuses: other types, another case, another word."""
+    """Values that an enumeration refuses: other types, another case, another value."""
     return [*TEXTS, "", "x", values[0].swapcase(), values[0] + " "]
 
 
@@ -63,7 +63,7 @@ def framed(kind: str, payload: Any) -> bytes:
 
 
 def check_sender(kind: str, seed: Seed) -> None:
-    """A frame is accepted from the side that sends it, and from no other; unknown fields are no fault (E-1)."""
+    """A frame is accepted from the side that sends it, and from no other; unknown fields are ignored (E-1)."""
     raw = framed(kind, seed.payload)
     for direction in (Direction.C, Direction.M):
         if direction in seed.senders:

@@ -1,4 +1,4 @@
-"""Roles (K-1): what covers what, how several are written as one word, and what two credentials have in common."""
+"""Roles (K-1): coverage, several written as one word, and the common roles of two credentials."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def test_only_an_owner_covers_an_owner() -> None:
     ([], ""), (["viewer"], "viewer"), (["operator", "approver"], "approver+operator"),
     (["operator", "approver", "operator"], "approver+operator"),
 ])
-def test_several_roles_are_one_word_whatever_their_order(roles: list[str], written: str) -> None:
+def test_several_roles_are_written_as_one_word_in_any_order(roles: list[str], written: str) -> None:
     assert written_roles(roles) == written
     assert named_roles(written) == frozenset(roles)
 
 
-def test_no_word_is_no_role() -> None:
+def test_an_empty_word_is_not_a_role() -> None:
     assert named_roles(None) == named_roles("") == frozenset()
 
 
 @pytest.mark.parametrize(("one", "other"), [*product(GIVEN_ROLES, repeat=2)])
-def test_what_two_roles_allow_in_common_is_no_more_than_either(one: str, other: str) -> None:
+def test_the_common_role_of_two_allows_no_more_than_either(one: str, other: str) -> None:
     lesser = lesser_roles([one], [other])
     assert lesser == lesser_roles([other], [one])
     assert allowed(lesser) <= COVERED_ROLES[one] & COVERED_ROLES[other]
@@ -82,12 +82,12 @@ def test_a_tenants_id_is_lower_case(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a.b", "a" * 64, "a\n", "a/b", "ä"])
-def test_what_could_be_a_path_or_another_case_is_no_tenants_id(name: str) -> None:
+def test_a_path_or_upper_case_text_is_not_a_tenants_id(name: str) -> None:
     assert not TENANT_ID.fullmatch(name)
 
 
 @pytest.mark.parametrize("name", ["user:ann", "", ".ann", "a b", "a" * 129, "ann\n", "a/b"])
-def test_a_person_has_no_colon_since_what_stands_before_one_is_an_issuer(name: str) -> None:
+def test_a_persons_id_has_no_colon_since_the_part_before_one_is_an_issuer(name: str) -> None:
     assert PERSON_ID.fullmatch("ann.b@example.org")
     assert not PERSON_ID.fullmatch(name)
 
@@ -109,6 +109,6 @@ def test_a_body_beyond_its_bounds_is_refused(form: Any, body: dict[str, Any]) ->
         msgspec.convert(body, form)
 
 
-def test_a_key_lives_for_ten_years_at_most_and_for_ever_if_no_one_says() -> None:
+def test_a_key_expires_after_ten_years_at_most_or_never_by_default() -> None:
     assert msgspec.convert({**KEY, "ttl_ms": KEY_LIFE_MAX_MS}, KeyBody).ttl_ms == KEY_LIFE_MAX_MS
     assert msgspec.convert(KEY, KeyBody).ttl_ms is None

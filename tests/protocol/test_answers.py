@@ -1,4 +1,4 @@
-"""What the API answers with: stored rows go out as their bytes, and what is not asked for is absent."""
+"""Responses of the API: stored rows are sent as their bytes, and unrequested fields are absent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from interlock.protocol.answers import (
     (StatusPage, "events", "StatusEvent"), (FramePage, "events", "FrameEvent"), (FeedPage, "events", "FeedEvent"),
     (AuditPage, "items", "AuditLine")])
 @pytest.mark.req("F-2")
-def test_a_list_that_is_written_as_it_was_stored_names_the_form_of_its_elements(
+def test_a_list_of_stored_bytes_names_the_type_of_its_elements(
         page: type, field: str, element: str) -> None:
     _, schemas = msgspec.json.schema_components([page], ref_template=COMPONENTS + "{name}")
     assert schemas[page.__name__]["properties"][field]["items"] == {"$ref": COMPONENTS + element}
@@ -42,14 +42,14 @@ def test_a_delta_has_no_number_and_a_frame_no_notice() -> None:
     assert msgspec.json.encode(event) == b'{"kind":"C","frame":{}}'
 
 
-def test_a_gateway_alone_says_nothing_of_a_bus() -> None:
+def test_a_single_gateway_has_no_bus_field() -> None:
     alone = Readiness(ok=True, ledger="writes", lanes="up", draining=False)
     assert msgspec.to_builtins(alone) == {"ok": True, "ledger": "writes", "lanes": "up", "draining": False,
                                           "audit": "signs"}
     assert msgspec.to_builtins(msgspec.structs.replace(alone, bus="away"))["bus"] == "away"
 
 
-def test_two_restored_ledgers_share_no_list() -> None:
+def test_two_restored_reports_share_no_list() -> None:
     one, other = RestoredLedger(), RestoredLedger()
     one.sessions.append(MissingSession(session_id="s", runner_id="r"))
     one.sessions[0].commands.append("cmd")

@@ -28,8 +28,8 @@ def faults(official: jsonschema.Draft7Validator, document: dict[str, Any]) -> li
         for inner in error.context or ():
             yield from deepest(inner)
 
-    told = [max(deepest(error), key=lambda one: len(one.absolute_path)) for error in official.iter_errors(document)]
-    return [f"{error.json_path}: {error.message[:200]}" for error in told]
+    problems = [max(deepest(error), key=lambda one: len(one.absolute_path)) for error in official.iter_errors(document)]
+    return [f"{error.json_path}: {error.message[:200]}" for error in problems]
 
 
 @pytest.mark.req("W-1")
@@ -38,7 +38,7 @@ def test_the_document_is_asyncapi_by_its_own_schema(official: jsonschema.Draft7V
 
 
 @pytest.mark.req("W-1")
-def test_a_word_that_asyncapi_does_not_have_is_noticed(official: jsonschema.Draft7Validator) -> None:
+def test_an_unknown_asyncapi_keyword_is_noticed(official: jsonschema.Draft7Validator) -> None:
     document = schema.asyncapi()
     document["info"]["license"]["identifier"] = "Apache-2.0"
     document["operations"]["toRunner"]["action"] = "shout"

@@ -1,4 +1,4 @@
-"""Bodies that say how to do what their path names: every unknown field is an error, and figures have their bounds."""
+"""Bodies with parameters of their path's operation: every unknown field is an error, and figures are bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.protocol.bodies import EntryBody, LandBody, PairBody, PairingBody
 from interlock.protocol.limits import PRUNE_MAX_MS, PRUNE_MIN_MS
 
 
-def test_a_field_of_the_session_store_is_named_as_the_store_names_it() -> None:
+def test_a_field_of_the_session_store_has_the_stores_name() -> None:
     body = msgspec.convert({"label": "night", "modelOverride": None, "authProfileOverride": "work",
                             "idempotency_key": "k"}, EntryBody)
     assert (body.label, body.model_override, body.auth_profile_override) == ("night", None, "work")
@@ -35,7 +35,7 @@ def test_another_spelling_or_type_of_a_field_is_refused(body: dict[str, Any]) ->
 @pytest.mark.parametrize(("older_than_ms", "good"), [
     (PRUNE_MIN_MS, True), (PRUNE_MAX_MS, True), (PRUNE_MIN_MS - 1, False), (PRUNE_MAX_MS + 1, False), ("1d", False),
 ])
-def test_what_is_pruned_has_an_age_within_bounds(older_than_ms: Any, good: bool) -> None:
+def test_the_age_of_a_prune_is_bounded(older_than_ms: Any, good: bool) -> None:
     body = {"older_than_ms": older_than_ms}
     if good:
         assert msgspec.convert(body, PruneBody) == PruneBody(older_than_ms=older_than_ms)
@@ -51,12 +51,12 @@ def test_what_is_pruned_has_an_age_within_bounds(older_than_ms: Any, good: bool)
     (ReplayBody, {"calls": 1_001}, "calls"), (ReplayBody, {"rules": [{}] * 501}, "rules"),
     (LandBody, {"files": "a"}, "files"), (LandBody, {"file": ["a"]}, "file"),
 ])
-def test_a_body_that_is_wrong_is_refused_by_its_place(form: Any, body: dict[str, Any], place: str) -> None:
+def test_an_invalid_body_is_refused_with_its_place(form: Any, body: dict[str, Any], place: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=f"`{place}`|\\$\\.{place}"):
         msgspec.convert(body, form)
 
 
 @pytest.mark.req("H-17")
-def test_no_files_is_nothing_and_no_list_is_everything() -> None:
+def test_an_empty_list_selects_no_files_and_an_absent_list_all() -> None:
     assert msgspec.convert({}, LandBody).files is None
     assert msgspec.convert({"files": []}, LandBody).files == []

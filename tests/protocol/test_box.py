@@ -1,4 +1,4 @@
-"""The box as data: what it holds, what a card says of it, and whether one covers another (H-18)."""
+"""The box as data: its properties, its text on a card, and whether one covers another (H-18)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_a_card_describes_it_in_one_line(box: Box, sentence: str) -> None:
     assert phrase(box) == sentence
 
 
-def test_without_walls_nothing_of_it_holds() -> None:
+def test_without_walls_no_property_holds() -> None:
     assert parts(None) == parts(Box(walls="none", limited=True, network="none", programs=True, staged=True)) == ()
     assert parts(Box(walls="landlock", network=["443"], programs=True)) == ("walls", "network", "programs")
 
 
-def test_it_is_closed_only_with_walls_around_its_writes_and_its_network() -> None:
+def test_a_box_is_closed_only_with_walls_around_its_writes_and_its_network() -> None:
     assert is_closed(CLOSED)
     assert not is_closed(Box(walls="namespace", network="none"))
     assert not is_closed(Box(walls="namespace", limited=True))
@@ -66,5 +66,5 @@ def test_it_is_closed_only_with_walls_around_its_writes_and_its_network() -> Non
         (Box(walls="namespace", no_sockets=list(SPEAKERS)), Box(walls="namespace", no_sockets=["docker"]), True),
     ],
 )
-def test_an_opening_must_hold_all_that_was_promised(stated: Box | None, promised: Box | None, holds: bool) -> None:
+def test_an_opening_must_have_every_offered_property(stated: Box | None, promised: Box | None, holds: bool) -> None:
     assert covers(stated, promised) is holds

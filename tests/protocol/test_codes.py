@@ -15,7 +15,7 @@ PUBLISHED = [
 
 
 @pytest.mark.req("W-2")
-def test_the_codes_are_the_published_ones_and_each_says_what_to_do() -> None:
+def test_the_codes_are_the_published_ones_and_each_has_a_remedy() -> None:
     assert [code.value for code in Code] == PUBLISHED
     assert set(MEANINGS) == set(Code)
     for meaning in MEANINGS.values():

@@ -7,7 +7,7 @@ from interlock.protocol.envelope import Frame, Wire
 
 
 @pytest.mark.req("E-1")
-def test_a_payload_stays_the_bytes_that_arrived() -> None:
+def test_a_payload_stays_its_received_bytes() -> None:
     payload = b'{ "b" : 1.0, "a":"\\u00e9", "b": 2 }'
     wire = msgspec.json.decode(b'{"type":"x-new","payload":' + payload + b',"unknown":[1]}', type=Wire)
     assert bytes(wire.payload) == payload
@@ -16,7 +16,7 @@ def test_a_payload_stays_the_bytes_that_arrived() -> None:
 
 @pytest.mark.parametrize("raw", [b"{}", b"[]", b'{"type":1,"payload":{}}', b'{"type":"a"}',
                                  b'{"type":"a","payload":{},"metadata":[]}', b'{"type":"a","payload":{},"seq":"1"}'])
-def test_what_is_no_envelope_is_refused(raw: bytes) -> None:
+def test_a_malformed_envelope_is_refused(raw: bytes) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(raw, type=Wire)
 

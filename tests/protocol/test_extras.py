@@ -1,4 +1,4 @@
-"""The sentence that says how an absent part is installed names an extra that there is, and no package index."""
+"""The sentence about installing an absent part names an existing extra, and no package index."""
 
 import tomllib
 from pathlib import Path
@@ -12,10 +12,10 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 
 
 @pytest.mark.parametrize("extra", get_args(Extra))
-def test_each_extra_is_one_of_the_projects(extra: Extra) -> None:
+def test_each_named_extra_exists(extra: Extra) -> None:
     assert extra in PROJECT["optional-dependencies"]
     assert f"'.[{extra}]'" in install(extra)
 
 
-def test_no_index_is_trusted_with_the_projects_name() -> None:
+def test_no_package_index_is_used_for_the_projects_name() -> None:
     assert f"install {PROJECT['name']}" not in install("cluster")

@@ -108,7 +108,7 @@ def sample(kind: Any) -> Any:
 
 
 def envelope(name: str, payload: Any, **changes: Any) -> bytes:
-    """A frame of this type as it stands on the wire; a change to None leaves that field out."""
+    """A frame of this type as it is on the wire; a change to None leaves that field out."""
     kind = frame_class(name)
     fields: dict[str, Any] = {"type": name, "payload": payload, "message_id": "m1", "session_id": "s1",
                               "seq": 1 if kind is Class.DURABLE else None, "timestamp": "2026-11-21T10:00:00.000Z"}
@@ -116,7 +116,7 @@ def envelope(name: str, payload: Any, **changes: Any) -> bytes:
 
 
 def sender_of(name: str) -> Direction:
-    """One who may send it."""
+    """A sender of it."""
     return Direction.M if FRAMES[name].direction is Direction.M else Direction.C
 
 
@@ -186,7 +186,7 @@ def test_a_field_of_another_type_is_named_by_its_path(name: str, field: str) -> 
           "options": [{"option_id": "a", "label": "b", "kind": "perhaps"}]}, "$.payload.options[0].kind"),
     ],
 )
-def test_a_bad_value_is_named_by_its_path_however_deep(name: str, payload: Any, path: str) -> None:
+def test_a_bad_value_is_named_by_its_path_at_any_depth(name: str, payload: Any, path: str) -> None:
     assert refusal(envelope(name, payload), Direction.C).path == path
 
 
@@ -222,7 +222,7 @@ def test_link_frames_need_no_session() -> None:
 @pytest.mark.req("E-1", "E-2")
 @pytest.mark.parametrize("name", ["agent.text.sung", "x-acme.weather", "x-interlock.tomorrow", "moon.phase"])
 @pytest.mark.parametrize("sender", [Direction.C, Direction.M])
-def test_an_unknown_type_is_kept_as_it_came(name: str, sender: Direction) -> None:
+def test_an_unknown_type_is_kept_unchanged(name: str, sender: Direction) -> None:
     frame = decode(envelope(name, {"deep": [1, {"er": None}]}, metadata={"a": 1}), sender)
     assert frame.type == name
     assert isinstance(frame.payload, msgspec.Raw)
@@ -232,7 +232,7 @@ def test_an_unknown_type_is_kept_as_it_came(name: str, sender: Direction) -> Non
 
 
 @pytest.mark.req("E-1")
-def test_unknown_fields_do_no_harm() -> None:
+def test_unknown_fields_are_ignored() -> None:
     raw = envelope("agent.text.done", {"turn_id": "t", "block_id": "b", "text": "x", "colour": "red"}, version=2)
     assert decode(raw, Direction.C).payload.text == "x"
 
@@ -246,7 +246,7 @@ def test_unknown_fields_do_no_harm() -> None:
         (b'{"type":"agent.text.done","payload":' + b"[" * 100_000, "$"), (b'{"type":"\\ud800","payload":{}}', "$"),
     ],
 )
-def test_what_is_no_envelope_is_refused_in_one_sentence(raw: bytes, path: str) -> None:
+def test_a_malformed_envelope_is_refused_in_one_sentence(raw: bytes, path: str) -> None:
     error = refusal(raw, Direction.C)
     assert error.path.startswith(path)
     assert error.wire is None
@@ -267,13 +267,13 @@ def test_of_a_broken_envelope_session_and_number_are_saved_for_the_refusal(broke
 
 @pytest.mark.req("E-1")
 @given(st.binary(max_size=200))
-def test_no_bytes_do_more_than_be_refused(raw: bytes) -> None:
+def test_arbitrary_bytes_are_only_refused(raw: bytes) -> None:
     with contextlib.suppress(InvalidFrame):
         decode(raw, Direction.C)
 
 
 @pytest.mark.req("L-2")
-def test_a_frame_at_the_limit_is_made_and_one_byte_more_is_not() -> None:
+def test_a_frame_at_the_limit_is_encoded_and_one_byte_more_is_not() -> None:
     row = FRAMES["agent.text.done"]
 
     def frame(chars: int) -> Frame:
@@ -295,7 +295,7 @@ def test_a_history_may_fill_a_message_alone() -> None:
 
 
 @pytest.mark.req("E-1", "W-2")
-def test_a_wrong_field_before_a_fault_of_the_json_itself_is_no_frame_and_no_failure() -> None:
+def test_a_wrong_field_before_a_json_error_is_refused_without_a_failure() -> None:
     with pytest.raises(InvalidFrame) as caught:
         decode_wire(b'{"type":"a","session_id":"s","seq":1,"timestamp":{},"payload":{"x":"\\ud800"}}')
     assert caught.value.wire is None
@@ -313,7 +313,7 @@ UNREAD = [
 @pytest.mark.parametrize(("name", "payload", "member"), UNREAD)
 @pytest.mark.parametrize("value", [
     b'"\xff"', b"1e400", b"9" * 5_000, b"[" * 200 + b"]" * 200, b'{"a":' * 200 + b"1" + b"}" * 200])
-def test_what_would_be_passed_on_and_that_no_reader_could_read_is_refused_by_its_number(
+def test_an_unreadable_relayed_frame_is_refused_by_its_number(
     name: str, payload: Any, member: str, value: bytes
 ) -> None:
     unread = {"tool_name": "sh", "input": "@"} if member == "context" else "@"
@@ -325,14 +325,14 @@ def test_what_would_be_passed_on_and_that_no_reader_could_read_is_refused_by_its
 
 @pytest.mark.req("L-2")
 @pytest.mark.parametrize("value", [b'"\xff"', b"[" * MAX_FRAME_DEPTH + b"]" * MAX_FRAME_DEPTH])
-def test_a_frame_that_its_receiver_would_refuse_is_not_made(value: bytes) -> None:
+def test_a_frame_that_its_receiver_would_refuse_is_not_encoded(value: bytes) -> None:
     with pytest.raises(InvalidFrame):
         encode(Frame(type="x-vendor.odd", payload=msgspec.Raw(value), message_id="m1", timestamp="",
                      session_id="s1", seq=1))
 
 
 @pytest.mark.req("L-2", "D-2")
-def test_a_history_carries_frames_of_the_greatest_depth() -> None:
+def test_a_history_carries_frames_of_the_maximum_depth() -> None:
     deep = msgspec.Raw(b"[" * 127 + b"]" * 127)
     frame = encode(Frame(type="x-vendor.odd", payload=deep, message_id="m1", timestamp="", session_id="s1", seq=1))
     payload = sample(FRAMES["session.history"].payload)

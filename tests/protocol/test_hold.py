@@ -17,16 +17,16 @@ pytestmark = pytest.mark.req("H-10")
     (Holding(held="asks", checked="2026-11-22T10:00:00Z", version="v1.52.0"), "asks (checked 2026-11-22, v1.52.0)"),
     (Holding(held="none", why="rule let-it", version="2"), "none (rule let-it, v2)"),
 ])
-def test_the_word_stands_before_what_it_rests_on(holding: Holding, line: str) -> None:
+def test_the_word_precedes_its_reason(holding: Holding, line: str) -> None:
     assert phrase(holding) == line
 
 
-def test_a_long_reason_or_version_of_an_agents_own_does_not_fill_the_screen() -> None:
+def test_a_long_reason_or_version_of_an_agent_is_cut() -> None:
     line = phrase(Holding(held="asks", why="w" * 5_000, version="9" * 5_000))
     assert len(line) <= 2 * MAX_WHY_CHARS + len("asks (, v)")
 
 
-def test_each_word_has_a_meaning_and_no_other_is_read() -> None:
+def test_only_known_words_are_read_and_each_has_a_meaning() -> None:
     assert set(MEANINGS) == set(get_args(Held))
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"held": "trusted"}, Holding)

@@ -22,7 +22,7 @@ def test_a_ulid_sorts_by_time_then_randomness(one: int, other: int, this: bytes,
 
 
 @pytest.mark.req("C-0")
-def test_a_ulid_as_its_specification_writes_it() -> None:
+def test_a_ulid_has_the_form_of_its_specification() -> None:
     assert ulid(1_469_918_176_385, bytes(10)) == "01ARYZ6S41" + "0" * 16
     assert ulid(2**48 - 1, b"\xff" * 10) == "7" + "Z" * 25
 
@@ -50,5 +50,5 @@ def test_streams_of_different_things_never_share_a_name(one: str, other: str) ->
     [("a", True), ("0", True), ("my-agent_2", True), ("a" * 64, True), ("a" * 65, False), ("", False), ("A", False),
      ("-a", False), ("_a", False), ("a b", False), ("a:b", False), ("a\n", False), ("é", False)],
 )
-def test_agent_ids(name: str, good: bool) -> None:
+def test_agent_ids_have_the_specified_form(name: str, good: bool) -> None:
     assert (AGENT_ID.fullmatch(name) is not None) is good

@@ -32,16 +32,16 @@ def test_the_same_message_of_the_same_chat_has_the_same_key(again: dict[str, Any
     {"channel": "slack"}, {"message_id": "8"}, {"sender": "bob"}, {"peer": "bob"}, {"account_id": "second"},
     {"thread_id": "1"}, {"topic_id": "1"}, {"chat_type": "group", "group_id": "ann"}, {"session_key": "main"},
 ])
-def test_another_place_or_number_is_another_message(other: dict[str, Any]) -> None:
+def test_another_chat_or_number_is_another_message(other: dict[str, Any]) -> None:
     assert message(**other).idempotency_key != message().idempotency_key
 
 
-def test_the_parts_of_a_key_do_not_run_into_each_other() -> None:
+def test_the_parts_of_a_key_are_separated() -> None:
     one = message(chat_type="group", group_id="a", thread_id="bc")
     assert one.idempotency_key != message(chat_type="group", group_id="ab", thread_id="c").idempotency_key
 
 
-def test_in_a_group_the_sender_is_not_part_of_a_messages_name() -> None:
+def test_in_a_group_the_sender_is_not_part_of_a_messages_key() -> None:
     assert message(chat_type="group", group_id="g").idempotency_key == message(
         chat_type="group", group_id="g", sender="bob").idempotency_key
 

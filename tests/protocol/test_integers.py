@@ -15,7 +15,7 @@ from protocol.seed_frames import framed
     (1.5, None), (float(LARGEST_EXACT) * 2, None), (float("inf"), None), (float("nan"), None),
     (True, None), ("1", None), (None, None), ([], None),
 ])
-def test_an_integer_is_what_a_number_without_a_fraction_is(value: object, integer: int | None) -> None:
+def test_a_number_without_a_fraction_is_an_integer(value: object, integer: int | None) -> None:
     found = whole(value)
     assert (type(found), found) == (type(integer), integer)
 
@@ -42,7 +42,7 @@ def test_each_place_of_a_list_and_of_a_mapping_is_found() -> None:
     assert found.pair == (6, 7.0)
 
 
-def test_bytes_beside_the_rewritten_number_stay_as_they_came() -> None:
+def test_bytes_beside_the_rewritten_number_are_unchanged() -> None:
     [item] = read('{"items": [{"count": 1.0, "exact": { "n" : 1.0, "e":"\\u00e9" }}]}').items
     assert bytes(item.exact) == b'{ "n" : 1.0, "e":"\\u00e9" }'
 
@@ -51,12 +51,12 @@ def test_bytes_beside_the_rewritten_number_stay_as_they_came() -> None:
     '{"items": [{"count": 1.5}]}', '{"by_name": {"a": 1.0, "b": 1e300}}', '{"items": [{"count": "1.0"}]}',
     '{"items": [{"count": null}]}', '{"pair": [1.0]}',
 ])
-def test_what_is_no_integer_is_still_refused(text: str) -> None:
+def test_a_value_that_is_not_an_integer_is_still_refused(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         read(text)
 
 
-def test_a_text_that_is_cut_short_raises_as_before() -> None:
+def test_truncated_json_raises_as_before() -> None:
     with pytest.raises(msgspec.DecodeError):
         read('{"items": [{"count": 1.0}')
 

@@ -23,7 +23,7 @@ def depth_of(value: object) -> int:
 
 @pytest.mark.req("L-2")
 @given(ANY, st.booleans())
-def test_the_depth_is_counted_as_a_reader_finds_it(value: object, escaped: bool) -> None:
+def test_the_depth_is_counted_like_that_of_a_parser(value: object, escaped: bool) -> None:
     raw, depth = json.dumps(value, ensure_ascii=escaped).encode(), depth_of(value)
     assert fault_of(raw, depth) is None
     if depth:
@@ -32,10 +32,10 @@ def test_the_depth_is_counted_as_a_reader_finds_it(value: object, escaped: bool)
 
 @pytest.mark.req("L-2")
 @pytest.mark.parametrize("text", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80"])
-def test_other_bytes_than_utf_8_are_named_by_their_place(text: bytes) -> None:
+def test_invalid_utf_8_is_reported_with_its_place(text: bytes) -> None:
     assert fault_of(b'{"a":"' + text + b'"}', 9) == "is not UTF-8 at byte 6"
 
 
 @pytest.mark.req("L-2")
-def test_brackets_in_texts_are_text() -> None:
+def test_brackets_in_strings_do_not_count() -> None:
     assert fault_of(json.dumps({"a": '[{"\\' * 1_000, "b": "[" * 1_000}).encode(), 1) is None

@@ -43,7 +43,7 @@ def test_a_limit_is_the_published_one(clause: str, name: str, value: int) -> Non
 
 
 @pytest.mark.req("C-1", "P-4")
-def test_where_nothing_is_configured_the_published_clocks_run() -> None:
+def test_without_configuration_the_published_timeouts_apply() -> None:
     section, lane = LimitsSection(), Limits()
     for name, value in (("timeout_ms", HOUR_MS), ("approval_ttl_ms", DAY_MS), ("detach_ttl_ms", DAY_MS)):
         assert (getattr(section, name), getattr(lane, name)) == (value, value)
@@ -60,7 +60,7 @@ def test_no_approval_lives_longer_than_30_days() -> None:
 
 
 @pytest.mark.req("P-1", "C-0")
-def test_what_is_not_said_has_the_published_default() -> None:
+def test_an_unset_limit_has_the_published_default() -> None:
     rule = Rule(name="r", effect="ask").verdict()
     assert (rule.required, rule.deny_threshold, rule.groups, rule.self_approval) == (1, 1, (), True)
     body = CommandBody(type="execute", target=Target())
@@ -72,7 +72,7 @@ def test_what_is_not_said_has_the_published_default() -> None:
 
 @pytest.mark.req("C-0")
 @pytest.mark.parametrize(("priority", "taken"), [(-101, False), (-100, True), (100, True), (101, False)])
-def test_a_priority_lies_between_minus_100_and_100(priority: int, taken: bool) -> None:
+def test_a_priority_is_between_minus_100_and_100(priority: int, taken: bool) -> None:
     raw = msgspec.json.encode({"type": "execute", "target": {}, "priority": priority})
     decoder = msgspec.json.Decoder(CommandBody, strict=True)
     if taken:

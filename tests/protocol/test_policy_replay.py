@@ -15,10 +15,10 @@ def call(was: str, now: str, now_rule: str = "two") -> ReplayedCall:
 @pytest.mark.parametrize(("was", "now", "changed"), [
     ("allow", "allow", False), ("ask", "allow", True), ("allow", "deny", True), ("deny", "ask", True),
 ])
-def test_only_another_decision_is_a_change(was: str, now: str, changed: bool) -> None:
+def test_only_a_different_decision_is_a_change(was: str, now: str, changed: bool) -> None:
     assert call(was, now).changed is changed
 
 
-def test_another_rule_with_the_same_decision_is_none() -> None:
+def test_another_rule_with_the_same_decision_is_not_a_change() -> None:
     assert not call("ask", "ask", now_rule="three").changed
     assert call("ask", "ask").unknown == []

@@ -1,4 +1,4 @@
-"""The table of error codes (F-1): each has a status, a title, and a sentence that says what to do."""
+"""The table of error codes (F-1): each has a status, a title, and a sentence with the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_each_code_has_its_status_and_its_remedy(code: str) -> None:
     assert kind.hint.endswith(".")
 
 
-def test_a_retry_helps_where_only_time_is_missing() -> None:
+def test_a_problem_is_retryable_if_only_time_is_missing() -> None:
     assert {code for code, kind in PROBLEMS.items() if kind.retryable} == {
         "RateLimited", "QuotaExceeded", "Timeout", "IdempotencyKeyInUse", "InternalError", "UpstreamError",
         "Unavailable", "RequestTimeout"}
@@ -33,12 +33,12 @@ def test_a_problem_has_its_codes_hint_unless_it_has_one_of_its_own() -> None:
     assert Problem("NotFound", "No.", hint="Do that.").hint == "Do that."
 
 
-def test_an_unknown_code_is_a_mistake_of_ours() -> None:
+def test_an_unknown_code_is_a_programming_error() -> None:
     with pytest.raises(KeyError):
         Problem("Oops", "no such code")
 
 
-def test_a_wrong_place_stands_in_the_sentence_and_in_the_list() -> None:
+def test_a_wrong_place_is_in_the_sentence_and_in_the_list() -> None:
     problem = malformed("/target/agent_id", "is missing", hint="Name an agent.")
     assert problem.detail == "/target/agent_id: is missing"
     assert problem.errors == (Place("/target/agent_id", "is missing"),)
@@ -48,5 +48,5 @@ def test_a_wrong_place_stands_in_the_sentence_and_in_the_list() -> None:
 @pytest.mark.parametrize(("text", "sentence"), [
     ("It is so", "It is so."), ("It is so.", "It is so."), ("Really?", "Really?"), ("Stop!", "Stop!"),
     (" a\n", "a."), ("", ""), ("   ", ""), ("an ellipsis…", "an ellipsis….")])
-def test_a_detail_ends_as_a_sentence_does(text: str, sentence: str) -> None:
+def test_a_detail_ends_like_a_sentence(text: str, sentence: str) -> None:
     assert full_sentence(text) == sentence

@@ -15,7 +15,7 @@ USAGE = UsageRecord(tenant_id="t", day="2026-11-25", agent_id="shell", model="m"
 
 
 @pytest.mark.req("J-13")
-def test_figures_of_usage_add_up_and_their_place_stays() -> None:
+def test_figures_of_usage_add_up_and_their_key_stays() -> None:
     other = msgspec.structs.replace(USAGE, day="2026-11-26", turns=10)
     both = USAGE.plus(other)
     assert (both.turns, both.cost_micros) == (11, 14)
@@ -25,7 +25,7 @@ def test_figures_of_usage_add_up_and_their_place_stays() -> None:
     assert USAGE.turns == 1
 
 
-def test_whatever_is_no_figure_is_the_place_of_a_usage_record() -> None:
+def test_every_field_but_the_figures_is_the_key_of_a_usage_record() -> None:
     place = [name for name in UsageRecord.__struct_fields__ if name not in USAGE_FIGURES]
     assert UsageRecord.__struct_fields__ == (*place, *USAGE_FIGURES)
     assert all(isinstance(getattr(USAGE, name), int) for name in USAGE_FIGURES)
@@ -40,11 +40,11 @@ def test_a_principal_with_several_roles_is_one_line_in_the_audit_log() -> None:
 
 @pytest.mark.parametrize(("moved_to", "sentence"), [
     (None, ""), ("https://b.example", "The tenant t was moved to https://b.example.")])
-def test_a_tenant_that_moved_says_where(moved_to: str | None, sentence: str) -> None:
+def test_a_moved_tenant_has_its_new_address(moved_to: str | None, sentence: str) -> None:
     assert TenantRecord(tenant_id="t", name="", created_ms=0, moved_to=moved_to).moved == sentence
 
 
-def test_the_cyclic_collector_does_not_go_through_the_commands_that_wait() -> None:
+def test_waiting_commands_are_not_tracked_by_the_garbage_collector() -> None:
     """Each look at the old objects would grow with the queues, which hold no cycle."""
     command = Command(id="cmd_1", created_at="", updated_at="", tenant_id="t", actor=Actor(type="user", id="ann"),
                       type="execute", target=Target(agent_id="shell"), state="queued", timeout_ms=1)

@@ -23,12 +23,12 @@ pytestmark = pytest.mark.req("W-2")
 
 
 @pytest.mark.parametrize("code", STATUS)
-def test_what_the_gateway_writes_is_what_the_runner_reads(code: Code) -> None:
+def test_the_runner_decodes_the_gateways_refusal(code: Code) -> None:
     refusal = LinkRefusal(code, "so it is")
     assert read_problem(STATUS[code][0], problem(refusal)) == refusal
     assert read_reason(CLOSE[code], reason(refusal)) == refusal
-    told = json.loads(problem(refusal))
-    assert (told["error_code"], told["hint"]) == (code.value, MEANINGS[code].remedy)
+    document = json.loads(problem(refusal))
+    assert (document["error_code"], document["hint"]) == (code.value, MEANINGS[code].remedy)
 
 
 @pytest.mark.parametrize(("status", "body", "expected"), [
@@ -40,25 +40,27 @@ def test_what_the_gateway_writes_is_what_the_runner_reads(code: Code) -> None:
     (503, problem(LinkRefusal(Code.UNAUTHORIZED, "not now")), None),
     (502, b"", None),
 ])
-def test_a_strangers_answer_is_told_by_its_status(status: int, body: bytes, expected: LinkRefusal | None) -> None:
+def test_a_response_of_another_server_is_described_by_its_status(
+    status: int, body: bytes, expected: LinkRefusal | None
+) -> None:
     assert read_problem(status, body) == expected
 
 
-def test_a_close_that_is_no_refusal_is_none_and_a_reason_without_a_code_is_the_detail() -> None:
+def test_a_normal_close_is_no_refusal_and_an_uncoded_reason_is_the_detail() -> None:
     assert read_reason(4409, "VERSION_UNSUPPORTED: no") is None
     assert read_reason(None, "") is None
     assert read_reason(4401, "revoked") == LinkRefusal(Code.UNAUTHORIZED, "revoked")
     assert read_reason(4406, "") == LinkRefusal(Code.VERSION_UNSUPPORTED, "close code 4406")
 
 
-def test_the_sentence_says_what_happened_and_what_to_do() -> None:
+def test_the_sentence_has_the_problem_and_the_remedy() -> None:
     sentence = LinkRefusal(Code.VERSION_UNSUPPORTED, "this gateway speaks rawp-dps-1.0").sentence
     assert sentence == ("Gateway and runner share no protocol version (this gateway speaks rawp-dps-1.0). "
                         "Update the older of the two.")
 
 
 @pytest.mark.req("L-5")
-def test_the_newest_links_number_is_read_from_its_close_and_from_nothing_else() -> None:
+def test_the_newest_links_number_is_read_only_from_its_close() -> None:
     assert read_outdated(CloseCode.OUTDATED, outdated(2**53)) == 2**53
     assert read_outdated(CloseCode.REPLACED, outdated(7)) is None
     assert read_outdated(None, outdated(7)) is None

@@ -48,7 +48,7 @@ def value(form: dict[str, Any]) -> Any:
 
 
 def taken(frame: dict[str, Any]) -> bool:
-    """Whether the codec takes it, from anyone who may send it."""
+    """Whether the codec accepts it from any of its senders."""
     row = FRAMES.get(frame["type"])
     sender = Direction.C if row is None or row.direction is Direction.BOTH else row.direction
     try:
@@ -60,13 +60,13 @@ def taken(frame: dict[str, Any]) -> bool:
 
 @pytest.mark.req("W-1")
 @pytest.mark.parametrize("name", FILES)
-def test_the_document_in_the_repository_is_what_the_table_says(name: str) -> None:
+def test_the_document_in_the_repository_matches_the_table(name: str) -> None:
     command = f"python -m interlock.protocol.schema {name} > spec/{FILES[name]}"
     assert (SPEC / FILES[name]).read_bytes() == schema.document(name), f"run: {command}"
 
 
 @pytest.mark.req("W-1")
-def test_it_is_printed_by_name_and_an_unknown_name_is_a_usage_error() -> None:
+def test_a_schema_is_printed_by_name_and_an_unknown_name_is_a_usage_error() -> None:
     command = [sys.executable, "-m", "interlock.protocol.schema"]
     printed = subprocess.run([*command, "asyncapi"], capture_output=True, check=True)
     assert printed.stdout == schema.document("asyncapi")
@@ -74,13 +74,13 @@ def test_it_is_printed_by_name_and_an_unknown_name_is_a_usage_error() -> None:
 
 
 @pytest.mark.req("W-1")
-def test_the_schema_is_one_by_its_own_dialect() -> None:
+def test_the_schema_is_valid_in_its_own_dialect() -> None:
     jsonschema.Draft202012Validator.check_schema(schema.json_schema())
 
 
 @pytest.mark.req("W-1", "E-4")
 @pytest.mark.parametrize("name", FRAMES)
-def test_every_type_is_valid_at_its_least_and_codec_and_schema_agree_on_what_is_missing_or_wrong(name: str) -> None:
+def test_codec_and_schema_agree_on_minimal_incomplete_and_wrong_frames(name: str) -> None:
     frame = made(name)
     assert taken(frame)
     VALIDATOR.validate(frame)
@@ -104,7 +104,7 @@ def test_an_unknown_type_is_valid_as_a_durable_frame() -> None:
 
 
 @pytest.mark.req("D-2", "W-1")
-def test_frames_inside_a_history_are_held_to_the_schema_too() -> None:
+def test_frames_inside_a_history_are_validated_too() -> None:
     history = made("session.history")
     history["payload"]["frames"] = [made("session.turn.end")]
     VALIDATOR.validate(history)
@@ -120,21 +120,21 @@ def references(part: Any) -> list[str]:
 
 
 @pytest.mark.req("W-1")
-def test_the_asyncapi_document_has_every_frame_in_its_directions_and_no_reference_into_nothing() -> None:
+def test_the_asyncapi_document_has_every_frame_and_no_dangling_reference() -> None:
     document = schema.asyncapi()
     for reference in references(document):
         at: Any = document
         for step in reference.removeprefix("#/").split("/"):
             at = at[step]
     for operation, direction in (("fromRunner", Direction.C), ("toRunner", Direction.M)):
-        told = {one["$ref"].rpartition("/")[2] for one in document["operations"][operation]["messages"]}
-        assert told == {row.name for row in FRAMES.values() if row.direction in (direction, Direction.BOTH)}
+        listed = {one["$ref"].rpartition("/")[2] for one in document["operations"][operation]["messages"]}
+        assert listed == {row.name for row in FRAMES.values() if row.direction in (direction, Direction.BOTH)}
     marked = document["components"]["messages"]["control.mode.switch"]["payload"]["allOf"][1]
     assert marked["x-features"] == ["plan_mode"]
 
 
 @pytest.mark.req("W-1", "E-2")
-def test_the_marks_of_the_table_name_fields_that_are_there_and_our_own_space_is_ours() -> None:
+def test_the_tables_marks_name_existing_fields_and_only_our_types_are_ours() -> None:
     for row in FRAMES.values():
         assert (row.origin is Origin.P) or not row.name.startswith("x-interlock.")
         fields = {field.partition(".")[0] for field in row.published}

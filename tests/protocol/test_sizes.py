@@ -13,7 +13,7 @@ texts = st.text(st.one_of(st.sampled_from('a\n"\\\x01é€😀'), st.characters(
 
 @pytest.mark.req("E-5")
 @given(texts, st.integers(min_value=6, max_value=64))
-def test_pieces_are_the_whole_text_each_within_its_bound_and_counted_right(text: str, max_bytes: int) -> None:
+def test_pieces_join_to_the_text_and_each_is_bounded_and_counted(text: str, max_bytes: int) -> None:
     pieces = split_sized(text, max_bytes)
     assert "".join(piece.text for piece in pieces) == text
     assert all(piece.size == json_size(piece.text) <= max_bytes for piece in pieces)

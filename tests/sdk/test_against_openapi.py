@@ -52,7 +52,7 @@ SPECIAL = {("drain", "scope"): "agent", ("undrain", "scope"): "agent", ("land", 
 
 
 class Method(NamedTuple):
-    room: str
+    resource: str
     name: str
     verb: Any
 
@@ -62,17 +62,17 @@ class Method(NamedTuple):
 
 def methods() -> Iterator[Method]:
     """Every method that is a request, by the descriptor that makes it."""
-    for room in (*resources.RESOURCES.values(), resources.GatewayMethods):
-        for name, verb in vars(room).items():
+    for resource in (*resources.RESOURCES.values(), resources.GatewayMethods):
+        for name, verb in vars(resource).items():
             if hasattr(verb, "ask"):
-                yield Method(room.__name__, name, verb)
+                yield Method(resource.__name__, name, verb)
 
 
 METHODS = list(methods())
 
 
 def asked(method: Method, *, everything: bool) -> Any:
-    """Call the ask with the least that it needs, or with everything that it takes."""
+    """Call the request with its required arguments, or with all its arguments."""
     given: dict[str, Any] = {}
     for name, parameter in inspect.signature(method.verb.ask).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -91,25 +91,25 @@ def operation_of(ask: RequestSpec[Any] | Following[Any]) -> Operation[Any] | str
 
 
 @pytest.mark.req("F-2")
-def test_every_operation_is_reached_by_a_method_or_says_why_not() -> None:
+def test_every_operation_has_a_method_or_a_reason_for_none() -> None:
     found = [operation_of(asked(method, everything=False)) for method in METHODS]
     reached = {one if isinstance(one, str) else one.name for one in found}
-    told = {operation["operationId"] for path in DOCUMENT["paths"].values()
-            for operation in path.values() if isinstance(operation, dict) and "operationId" in operation}
-    assert reached | set(NO_METHOD) == told
+    declared = {operation["operationId"] for path in DOCUMENT["paths"].values()
+                for operation in path.values() if isinstance(operation, dict) and "operationId" in operation}
+    assert reached | set(NO_METHOD) == declared
     assert reached & set(NO_METHOD) == set()
 
 
 @pytest.mark.req("F-2")
 @pytest.mark.parametrize("method", METHODS, ids=str)
-def test_a_method_asks_as_the_document_says(method: Method) -> None:
+def test_a_method_sends_the_documented_request(method: Method) -> None:
     for everything in (False, True):
         ask = asked(method, everything=everything)
         operation = operation_of(ask)
         if isinstance(operation, str):
-            said = b'{"ok": true, "ledger": "writes", "lanes": "up", "draining": false}'
+            health = b'{"ok": true, "ledger": "writes", "lanes": "up", "draining": false}'
             ready = Readiness(ok=True, ledger="writes", lanes="up", draining=False)
-            assert ask.read(said) in (json.loads(said), Health(ok=True), ready)
+            assert ask.read(health) in (json.loads(health), Health(ok=True), ready)
             continue
         assert set(ask.query) <= set(operation.query)
         if isinstance(ask, Following):
@@ -137,7 +137,7 @@ def check_body(ask: RequestSpec[Any], operation: Operation[Any]) -> None:
 @pytest.mark.req("F-2")
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.query and one.name not in NO_METHOD],
                          ids=lambda one: one.name)
-def test_every_parameter_can_be_given(operation: Operation[Any]) -> None:
+def test_every_parameter_can_be_passed(operation: Operation[Any]) -> None:
     of_it = [method for method in METHODS if operation_of(asked(method, everything=False)) == operation]
     open_ended = {name for method in of_it for name, one in inspect.signature(method.verb.ask).parameters.items()
                   if one.kind is one.VAR_KEYWORD}
@@ -146,13 +146,13 @@ def test_every_parameter_can_be_given(operation: Operation[Any]) -> None:
     assert open_ended or given == set(operation.query)
 
 
-def test_both_shells_have_every_room_with_the_same_methods() -> None:
+def test_both_clients_have_every_resource_with_the_same_methods() -> None:
     made = [Interlock("http://127.0.0.1:1", "k"), AsyncInterlock("http://127.0.0.1:1", "k")]
     for shell, module in zip(made, (blocking_client, async_client), strict=True):
         assert isinstance(shell, resources.GatewayMethods)
         assert {name for name in vars(shell) if not name.startswith("_")} == set(resources.RESOURCES)
-        for name, room in resources.RESOURCES.items():
-            assert isinstance(getattr(shell, name), room)
+        for name, resource in resources.RESOURCES.items():
+            assert isinstance(getattr(shell, name), resource)
         # A method of one shell alone would be one that the other is missing.
         own = {name for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__
                for name in vars(kind) if not name.startswith("_")}
@@ -160,6 +160,6 @@ def test_both_shells_have_every_room_with_the_same_methods() -> None:
 
 
 @pytest.mark.req("F-1")
-def test_every_code_has_its_exception_and_no_other_is_there() -> None:
+def test_every_code_has_its_exception_and_there_are_no_others() -> None:
     assert set(problems.BY_CODE) == set(PROBLEMS)
     assert all(name == kind.__name__ for name, kind in problems.BY_CODE.items())

@@ -37,7 +37,7 @@ LONG = ("text/event-stream", "application/x-ndjson")
 
 class Breaking(httpx2.AsyncBaseTransport):
     """Carries requests, and loses the answers that `loses` names by their number, which the gateway gave all the same.
-    The first long answer is cut after so many blocks of it."""
+    The first long response is cut after the given number of its blocks."""
 
     def __init__(self, loses: frozenset[int] = frozenset(), cuts_after: int | None = None) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
@@ -86,7 +86,7 @@ async def awaited(gateway: Gateway, transport: httpx2.AsyncBaseTransport | None 
 
 @pytest.mark.req("M-1")
 @pytest.mark.anyio
-async def test_a_change_whose_answer_is_lost_is_made_once(gateway: Gateway) -> None:
+async def test_a_change_whose_response_is_lost_is_made_once(gateway: Gateway) -> None:
     breaking = Breaking(loses=frozenset({1, 2}))
     async with awaited(gateway, breaking) as there:
         command = await there.commands.submit("hello", agent="shell")
@@ -97,22 +97,22 @@ async def test_a_change_whose_answer_is_lost_is_made_once(gateway: Gateway) -> N
 
 @pytest.mark.req("S-1", "S-3")
 @pytest.mark.anyio
-async def test_a_status_that_is_cut_goes_on_without_gap_or_repeat(gateway: Gateway) -> None:
+async def test_an_interrupted_status_stream_continues_without_gap_or_repeat(gateway: Gateway) -> None:
     async with awaited(gateway, Breaking(cuts_after=3)) as there:
         command = await there.commands.submit("hello", agent="shell")
-        heard: list[Any] = []
+        received: list[Any] = []
         async for one in there.commands.follow(command.id):
-            heard.append(one)
+            received.append(one)
             if isinstance(one, Reattached):
                 await gateway.desk.finish(command.id)
-    events = [one.data.state or one.data.event if isinstance(one, StreamEvent) else type(one) for one in heard]
+    events = [one.data.state or one.data.event if isinstance(one, StreamEvent) else type(one) for one in received]
     assert events == ["queued", Lost, Reattached, "succeeded", "result"]
-    cursors = [one.cursor for one in heard if isinstance(one, StreamEvent)]
+    cursors = [one.cursor for one in received if isinstance(one, StreamEvent)]
     assert len(set(cursors)) == 3
 
 
 @pytest.mark.anyio
-async def test_a_wait_ends_with_the_command_or_says_that_it_runs_still(gateway: Gateway) -> None:
+async def test_a_wait_ends_with_the_command_or_raises_if_it_still_runs(gateway: Gateway) -> None:
     async with awaited(gateway) as there:
         command = await there.commands.submit("hello", agent="shell")
         with pytest.raises(StillRunning) as still:
@@ -166,7 +166,7 @@ async def test_refusals_are_exceptions_that_name_the_place(gateway: Gateway) -> 
 
 @pytest.mark.req("U-5")
 @pytest.mark.anyio
-async def test_a_long_answer_comes_in_pieces_and_one_that_breaks_off_is_no_answer(gateway: Gateway) -> None:
+async def test_a_long_response_is_read_in_pieces_and_a_truncated_one_is_an_error(gateway: Gateway) -> None:
     await gateway.desk.audit(3)
     async with awaited(gateway) as there:
         export = b"".join([piece async for piece in there.audit.export()])
@@ -182,7 +182,7 @@ async def test_a_long_answer_comes_in_pieces_and_one_that_breaks_off_is_no_answe
 
 @pytest.mark.anyio
 @pytest.mark.req("Y-11")
-async def test_a_key_that_is_renewed_is_asked_for_at_each_request(gateway: Gateway) -> None:
+async def test_a_renewable_key_is_requested_for_each_request(gateway: Gateway) -> None:
     asked: list[str] = []
 
     def key() -> str:

@@ -21,7 +21,7 @@ Answer = Callable[[httpx2.Request], httpx2.Response]
 
 
 class Far:
-    """A gateway that answers in order; what it was sent, and how long was slept."""
+    """A gateway that answers in order; the requests it received, and the slept durations."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -81,7 +81,7 @@ async def test_a_refusal_has_its_headers() -> None:
 
 
 @pytest.mark.req("Y-11")
-async def test_a_key_is_asked_for_at_each_request_and_a_gateway_may_move() -> None:
+async def test_a_key_is_requested_for_each_request_and_a_gateway_may_move() -> None:
     far, keys = Far(ok(), ok()), iter(["one", "two"])
     link = far.link(lambda: next(keys))
     await link.answer(gateway.alive())

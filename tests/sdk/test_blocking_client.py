@@ -21,46 +21,46 @@ async def gateway(anyio_backend: str) -> AsyncIterator[Gateway]:
         yield there
 
 
-def blocking(gateway: Gateway, talk: Callable[[Interlock], Any]) -> Any:
+def blocking(gateway: Gateway, calls: Callable[[Interlock], Any]) -> Any:
     def run() -> Any:
         with Interlock(gateway.base, "ilk_default_owner", retries=QUICK) as there:
-            return talk(there)
+            return calls(there)
 
     return asyncio.to_thread(run)
 
 
 @pytest.mark.anyio
-async def test_the_blocking_shell_does_the_same(gateway: Gateway) -> None:
-    def talk(there: Interlock) -> list[Any]:
+async def test_the_blocking_client_has_the_same_results(gateway: Gateway) -> None:
+    def calls(there: Interlock) -> list[Any]:
         command = there.commands.submit("hello", agent="shell")
         loop.call_soon_threadsafe(lambda: finishing.append(asyncio.ensure_future(gateway.desk.finish(command.id))))
-        told = [one.data.event for one in there.commands.follow(command.id) if isinstance(one, StreamEvent)]
+        events = [one.data.event for one in there.commands.follow(command.id) if isinstance(one, StreamEvent)]
         with pytest.raises(problems.NotFound):
             there.approvals.get("apr_none")
-        return [told, there.commands.wait(command.id).state, [one.id for one in there.commands.every(limit=1)],
+        return [events, there.commands.wait(command.id).state, [one.id for one in there.commands.every(limit=1)],
                 b"".join(there.audit.export()).count(b"\n"), there.whoami().principal.id, there.ready().ok]
 
     loop, finishing = asyncio.get_running_loop(), []
-    told, state, listed, lines, who, ready = await blocking(gateway, talk)
-    assert told == ["state", "state", "result"]
-    assert (state, len(listed), lines, who, ready) == ("succeeded", 1, 2, "owner", True)
+    events, state, listed, lines, identity, ready = await blocking(gateway, calls)
+    assert events == ["state", "state", "result"]
+    assert (state, len(listed), lines, identity, ready) == ("succeeded", 1, 2, "owner", True)
 
 
 @pytest.mark.anyio
-async def test_a_stream_that_is_left_is_closed(gateway: Gateway) -> None:
-    def talk(there: Interlock) -> Iterator[Any]:
+async def test_an_abandoned_stream_is_closed(gateway: Gateway) -> None:
+    def calls(there: Interlock) -> Iterator[Any]:
         command = there.commands.submit("hello", agent="shell")
         following = there.commands.follow(command.id)
         first = next(following)
         following.close()
         return first
 
-    first = await blocking(gateway, talk)
+    first = await blocking(gateway, calls)
     assert isinstance(first, StreamEvent)
     assert first.data.state == "queued"
 
 
-def test_nobody_there_is_one_sentence() -> None:
+def test_an_unreachable_gateway_is_reported_in_one_sentence() -> None:
     with Interlock("http://127.0.0.1:9", "ilk_k", retries=RetryPolicy(attempts=2, draw=lambda: -1.0)) as there, \
             pytest.raises(Unreachable, match="No gateway answers GET /v1/status"):
         there.status()
@@ -68,7 +68,7 @@ def test_nobody_there_is_one_sentence() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.req("Y-11")
-async def test_a_key_that_is_renewed_is_asked_for_at_each_request(gateway: Gateway) -> None:
+async def test_a_renewable_key_is_requested_for_each_request(gateway: Gateway) -> None:
     asked: list[str] = []
 
     def key() -> str:

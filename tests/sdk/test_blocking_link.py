@@ -68,7 +68,7 @@ def test_a_file_is_sent_from_its_beginning_at_each_attempt(tmp_path: Path) -> No
     assert [len(body) for body in far.bodies] == [file.stat().st_size] * 2
 
 
-def test_a_long_answer_comes_in_pieces_and_a_refusal_of_one_is_raised() -> None:
+def test_a_long_response_is_read_in_pieces_and_its_refusal_is_raised() -> None:
     link = Far(ok(b"one\ntwo\n")).link()
     assert b"".join(link.stream(download(transcripts.export("s"), link.retries))) == b"one\ntwo\n"
     refused = Far(ok(b'{"code":"NotFound","detail":"none"}', 404)).link()

@@ -11,7 +11,7 @@ def test_a_key_and_an_issuers_token_are_bearers(credential: str) -> None:
 
 
 @pytest.mark.req("J-15")
-def test_a_login_travels_as_a_header_and_a_cookie() -> None:
+def test_a_login_is_sent_as_a_header_and_a_cookie() -> None:
     kept = login_credential("half-1", "__Host-interlock", "a.b~c=d")
     assert kept.startswith(LOGIN_PREFIX)
     headers = credential_headers(kept)

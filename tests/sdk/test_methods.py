@@ -32,7 +32,7 @@ def test_a_list_and_a_stream_send_nothing_until_they_are_read() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_awaiting_client_gives_what_is_awaited() -> None:
+async def test_the_async_client_returns_awaitables() -> None:
     async with AsyncInterlock(URL, KEY) as there:
         waiting = there.whoami()
         assert inspect.iscoroutine(waiting)
@@ -42,7 +42,7 @@ async def test_the_awaiting_client_gives_what_is_awaited() -> None:
             await made.aclose()
 
 
-def test_each_room_has_the_gateway_that_it_asks() -> None:
+def test_each_resource_has_its_gateway() -> None:
     with Interlock(URL, KEY) as there:
         assert there.commands.link is there.link
         assert there.approvals.link is there.link

@@ -30,14 +30,14 @@ def end(how: str, ref: str = "events") -> str:
 
 
 class Conversation:
-    """Plays the gateway: `play` gives what comes back in order; the clock goes on by what is rested."""
+    """Plays the gateway: `play` returns the replies in order; the clock advances by the waits."""
 
     def __init__(self, watched: Watched) -> None:
         self.flow = watching(watched, RetryPolicy(draw=lambda: 1.0))
-        self.heard: list[Any] = []
-        self.said: list[Any] = []
+        self.received: list[Any] = []
+        self.requests: list[Any] = []
         self.clock = 100.0
-        self.over = False
+        self.ended = False
 
     def play(self, *came: Any) -> Conversation:
         waiting, answer = list(came), None
@@ -47,10 +47,10 @@ class Conversation:
                 answer = None
                 match effect:
                     case Connect(path):
-                        self.said.append(path)
+                        self.requests.append(path)
                         answer = waiting.pop(0)
                     case SendMessage(text):
-                        self.said.append(json.loads(text))
+                        self.requests.append(json.loads(text))
                     case ReceiveMessage():
                         answer = waiting.pop(0)
                     case Rest(seconds):
@@ -58,14 +58,14 @@ class Conversation:
                     case Now():
                         answer = self.clock
                     case Give(item):
-                        self.heard.append(item)
+                        self.received.append(item)
         except StopIteration:
-            self.over = True
+            self.ended = True
         assert not waiting
         return self
 
-    def told(self) -> list[Any]:
-        return [int(one.data.id) if isinstance(one, StreamEvent) else type(one).__name__ for one in self.heard]
+    def results(self) -> list[Any]:
+        return [int(one.data.id) if isinstance(one, StreamEvent) else type(one).__name__ for one in self.received]
 
 
 def subscribed(ref: str = "events", **more: Any) -> dict[str, Any]:
@@ -73,72 +73,72 @@ def subscribed(ref: str = "events", **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.req("S-1", "S-3")
-def test_a_cut_is_told_and_every_stream_goes_on_from_its_own_cursor() -> None:
+def test_a_cut_is_reported_and_every_stream_continues_from_its_own_cursor() -> None:
     watched = Watched()
     watched.events()
     watched.events(ref="other", since="c0")
-    talk = Conversation(watched).play(OPENED, feed(1), GONE, GONE, OPENED, feed(2), feed(9, "other"), end("over"),
+    chat = Conversation(watched).play(OPENED, feed(1), GONE, GONE, OPENED, feed(2), feed(9, "other"), end("over"),
                                       end("over", "other"))
-    assert talk.said == ["/v1/stream", subscribed(), subscribed("other", since="c0"), "/v1/stream", "/v1/stream",
-                         subscribed(since="c1"), subscribed("other", since="c0")]
-    assert talk.told() == [1, "Lost", "Reattached", 2, 9, "StreamEnd", "StreamEnd"]
-    assert [one.ref for one in talk.heard if isinstance(one, StreamEvent)] == ["events", "events", "other"]
-    assert talk.over
+    assert chat.requests == ["/v1/stream", subscribed(), subscribed("other", since="c0"), "/v1/stream", "/v1/stream",
+                             subscribed(since="c1"), subscribed("other", since="c0")]
+    assert chat.results() == [1, "Lost", "Reattached", 2, 9, "StreamEnd", "StreamEnd"]
+    assert [one.ref for one in chat.received if isinstance(one, StreamEvent)] == ["events", "events", "other"]
+    assert chat.ended
 
 
 @pytest.mark.req("S-4")
-def test_a_stream_that_fell_behind_is_asked_for_again_without_a_new_connection() -> None:
+def test_a_stream_that_fell_behind_is_requested_again_on_the_same_connection() -> None:
     watched = Watched()
     watched.events()
-    talk = Conversation(watched).play(OPENED, feed(1), end("behind"), feed(2), end("over"))
-    assert talk.said == ["/v1/stream", subscribed(), subscribed(since="c1")]
-    assert talk.told() == [1, 2, "StreamEnd"]
+    chat = Conversation(watched).play(OPENED, feed(1), end("behind"), feed(2), end("over"))
+    assert chat.requests == ["/v1/stream", subscribed(), subscribed(since="c1")]
+    assert chat.results() == [1, 2, "StreamEnd"]
 
 
-def test_a_gateway_that_stops_is_waited_for() -> None:
+def test_a_stopping_gateway_is_awaited() -> None:
     watched = Watched()
     watched.events()
     busy = HttpReply(503, b'{"code": "Unavailable"}', "3")
-    talk = Conversation(watched).play(OPENED, feed(1), end("stopping"), busy, OPENED, feed(2), end("over"))
-    assert talk.told() == [1, "Lost", "Reattached", 2, "StreamEnd"]
-    assert talk.heard[2].away_s >= 3
+    chat = Conversation(watched).play(OPENED, feed(1), end("stopping"), busy, OPENED, feed(2), end("over"))
+    assert chat.results() == [1, "Lost", "Reattached", 2, "StreamEnd"]
+    assert chat.received[2].away_s >= 3
 
 
-def test_one_that_cannot_begin_says_why_and_the_others_go_on() -> None:
+def test_a_stream_that_cannot_begin_has_a_reason_and_the_others_continue() -> None:
     watched = Watched()
     watched.events()
     watched.command("cmd_gone")
     problem = {"code": "NotFound", "status": 404, "detail": "There is no command cmd_gone."}
-    talk = Conversation(watched).play(OPENED, json.dumps({"ref": "cmd_gone", "problem": problem}), feed(1), end("over"))
-    assert talk.told() == ["StreamEnd", 1, "StreamEnd"]
-    assert isinstance(talk.heard[0].error, problems.NotFound)
-    assert talk.heard[0].error.status == 404
+    chat = Conversation(watched).play(OPENED, json.dumps({"ref": "cmd_gone", "problem": problem}), feed(1), end("over"))
+    assert chat.results() == ["StreamEnd", 1, "StreamEnd"]
+    assert isinstance(chat.received[0].error, problems.NotFound)
+    assert chat.received[0].error.status == 404
 
 
-def test_what_is_dropped_in_the_loop_is_heard_no_more() -> None:
+def test_a_stream_dropped_in_the_loop_receives_nothing_more() -> None:
     watched = Watched()
     watched.events()
     watched.events(ref="other")
-    talk = Conversation(watched)
-    talk.flow.send(None)
+    chat = Conversation(watched)
+    chat.flow.send(None)
     for answer in (OPENED, None, None):
-        talk.flow.send(answer)
-    given = talk.flow.send(feed(1))
+        chat.flow.send(answer)
+    given = chat.flow.send(feed(1))
     assert isinstance(given, Give)
     watched.drop("events")
-    assert json.loads(talk.flow.send(None).text) == {"op": "unsubscribe", "ref": "events"}
-    talk.play(feed(2), feed(3, "other"), end("over", "other"))
-    assert talk.told() == [3, "StreamEnd"]
+    assert json.loads(chat.flow.send(None).text) == {"op": "unsubscribe", "ref": "events"}
+    chat.play(feed(2), feed(3, "other"), end("over", "other"))
+    assert chat.results() == [3, "StreamEnd"]
 
 
-def test_a_name_is_followed_once() -> None:
+def test_a_name_can_be_followed_once() -> None:
     watched = Watched()
     watched.events()
     with pytest.raises(ValueError, match="another `ref`"):
         watched.events()
 
 
-def test_a_connection_that_is_refused_is_an_exception_and_nonsense_no_gateway() -> None:
+def test_a_refused_connection_and_a_malformed_message_are_exceptions() -> None:
     watched = Watched()
     watched.events()
     with pytest.raises(problems.Unauthorized):
@@ -163,30 +163,30 @@ def cut(gateway: Gateway) -> None:
 
 @pytest.mark.req("S-1", "S-3")
 @pytest.mark.anyio
-async def test_the_awaiting_shell_watches_and_comes_back(gateway: Gateway) -> None:
+async def test_the_async_client_watches_and_reconnects(gateway: Gateway) -> None:
     async with AsyncInterlock(gateway.base, "ilk_default_owner", retries=QUICK) as there:
         command = await there.commands.submit("hello", agent="shell")
         watch = there.watch()
         watch.command(command.id)
         watch.command("cmd_none")
-        heard: list[Any] = []
+        received: list[Any] = []
         async for one in watch:
-            heard.append(one)
+            received.append(one)
             if isinstance(one, StreamEvent) and one.data.state == "queued":
                 cut(gateway)
             if isinstance(one, Reattached):
                 await gateway.desk.finish(command.id)
-    told = [one.data.state or one.data.event for one in heard if isinstance(one, StreamEvent)]
-    assert told == ["queued", "succeeded", "result"]
-    assert [type(one) for one in heard if isinstance(one, Lost | Reattached)] == [Lost, Reattached]
-    assert {one.ref: type(one.error) for one in heard if isinstance(one, StreamEnd)} == {
+    results = [one.data.state or one.data.event for one in received if isinstance(one, StreamEvent)]
+    assert results == ["queued", "succeeded", "result"]
+    assert [type(one) for one in received if isinstance(one, Lost | Reattached)] == [Lost, Reattached]
+    assert {one.ref: type(one.error) for one in received if isinstance(one, StreamEnd)} == {
         "cmd_none": problems.NotFound, command.id: type(None)}
-    assert watch.cursor(command.id) == [one.cursor for one in heard if isinstance(one, StreamEvent)][-1]
+    assert watch.cursor(command.id) == [one.cursor for one in received if isinstance(one, StreamEvent)][-1]
 
 
 @pytest.mark.anyio
-async def test_the_blocking_shell_watches_too_and_takes_up_a_loop_that_was_left(gateway: Gateway) -> None:
-    def talk() -> list[str]:
+async def test_the_blocking_client_watches_and_resumes_an_abandoned_loop(gateway: Gateway) -> None:
+    def chat() -> list[str]:
         with Interlock(gateway.base, "ilk_default_owner", retries=QUICK) as there:
             command = there.commands.submit("hello", agent="shell")
             watch = there.watch()
@@ -200,11 +200,11 @@ async def test_the_blocking_shell_watches_too_and_takes_up_a_loop_that_was_left(
             return seen + [one.data.event for one in watch if isinstance(one, StreamEvent)]
 
     loop = asyncio.get_running_loop()
-    assert await asyncio.to_thread(talk) == ["queued", "state", "result"]
+    assert await asyncio.to_thread(chat) == ["queued", "state", "result"]
 
 
 @pytest.mark.anyio
-async def test_a_key_that_is_not_known_is_refused_before_anything_is_heard(gateway: Gateway) -> None:
+async def test_an_unknown_key_is_refused_before_any_event(gateway: Gateway) -> None:
     async with AsyncInterlock(gateway.base, "ilk_wrong", retries=QUICK) as there:
         watch = there.watch()
         watch.events()

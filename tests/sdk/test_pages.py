@@ -33,7 +33,7 @@ def status(cursor: str, *, terminal: bool = False) -> HttpReply:
 
 
 class Gateway:
-    """Answers in order; what it was asked, what was given, and a clock that goes on by the waits."""
+    """Answers in order; records requests and results, and its clock advances by the waits."""
 
     def __init__(self, *replies: HttpReply) -> None:
         self.replies = list(replies)
@@ -56,12 +56,12 @@ class Gateway:
                     case Give(item):
                         self.given.append(item.id)
                         answer = None
-        except StopIteration as over:
+        except StopIteration as stop:
             assert self.replies == []
-            return over.value
+            return stop.value
 
 
-def test_items_of_all_pages_come_in_order_and_each_page_when_it_is_needed() -> None:
+def test_items_of_all_pages_are_in_order_and_pages_are_read_when_needed() -> None:
     there = Gateway(page("a", "b", following="2"), page("c", following="3"), page())
     there.play(every(commands.listing(agent="shell"), STEADY))
     assert there.given == ["a", "b", "c"]
@@ -83,21 +83,21 @@ def test_a_refusal_ends_the_list() -> None:
     assert there.given == ["a"]
 
 
-def test_a_wait_asks_for_what_is_behind_the_last_cursor_until_the_end() -> None:
+def test_a_wait_requests_the_events_after_the_last_cursor_until_the_end() -> None:
     there = Gateway(status("1"), status("2", terminal=True), ok(COMMAND))
     assert there.play(wait_for("cmd_1", None, STEADY)).state == "succeeded"
     assert there.asked == [f"/v1/commands/cmd_1/status?wait={WAIT_MAX_S}",
                            f"/v1/commands/cmd_1/status?wait={WAIT_MAX_S}&since=1", "/v1/commands/cmd_1?"]
 
 
-def test_a_wait_that_runs_out_raises_and_asks_for_no_longer_than_is_left() -> None:
+def test_an_expired_wait_raises_and_never_requests_more_than_the_remaining_time() -> None:
     there = Gateway(status("1"), status("2"))
     with pytest.raises(StillRunning, match="cmd_1 is running still"):
         there.play(wait_for("cmd_1", WAIT_MAX_S + 5, STEADY))
     assert [asked.partition("wait=")[2].partition("&")[0] for asked in there.asked] == [str(WAIT_MAX_S), "5"]
 
 
-def test_no_time_is_one_look() -> None:
+def test_a_wait_of_zero_is_one_request() -> None:
     there = Gateway(status("1"))
     with pytest.raises(StillRunning):
         there.play(wait_for("cmd_1", 0, STEADY))

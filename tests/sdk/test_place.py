@@ -16,7 +16,7 @@ URL = "https://gateway.example"
     (None, "k", "no url is given"), ("http://127.0.0.1:7420", None, "no key is given"),
     ("ftp://x", "k", "not the URL"), ("http://u:p@127.0.0.1", "k", "carries no name"),
     ("http://gateway.example", "k", "in the clear"), ("http://127.0.0.1:1", "a b", "characters that no key has")])
-def test_a_wrong_place_is_told_before_anything_is_sent(
+def test_a_wrong_url_is_refused_before_anything_is_sent(
     url: str | None, key: str | None, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("INTERLOCK_URL", raising=False)
@@ -25,7 +25,7 @@ def test_a_wrong_place_is_told_before_anything_is_sent(
         place(url, key, in_clear=False)
 
 
-def test_url_and_key_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_and_key_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLOCK_URL", "https://gateway.example/")
     monkeypatch.setenv("INTERLOCK_KEY", "ilk_k")
     assert place(None, None, in_clear=False) == GatewayAddress("https://gateway.example", "ilk_k", is_local=False)
@@ -34,30 +34,30 @@ def test_url_and_key_are_taken_from_the_environment(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("url", "is_local"), [
     ("http://127.0.0.1:7420", True), ("http://[::1]:7420/", True), ("http://localhost", True),
     ("https://gateway.example/", False)])
-def test_this_machine_needs_no_tls(url: str, is_local: bool) -> None:
+def test_loopback_needs_no_tls(url: str, is_local: bool) -> None:
     assert place(url, "ilk_k", in_clear=False) == GatewayAddress(url.rstrip("/"), "ilk_k", is_local)
 
 
 @pytest.mark.parametrize("url", ["", "gateway.example", "http://", "https://:7420", "https://u@h", "https://h/?a=1",
                                  "https://h/#a", "file:///etc"])
-def test_what_is_not_the_url_of_a_gateway_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_url_that_is_not_a_gateways_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INTERLOCK_URL", raising=False)
     with pytest.raises(ValueError, match=r"URL|no url"):
         place(url, "ilk_k", in_clear=False)
 
 
-def test_a_key_in_the_clear_has_to_be_wanted() -> None:
+def test_an_unencrypted_key_must_be_allowed_explicitly() -> None:
     assert place("http://gateway.example", "ilk_k", in_clear=True).is_local is False
 
 
 @pytest.mark.req("Y-11")
-def test_a_key_may_be_asked_for_at_each_request() -> None:
+def test_a_key_may_be_requested_for_each_request() -> None:
     keys = iter(["one", "two"])
     address = place(URL, lambda: next(keys), in_clear=False)
     assert [address.credential(), address.credential()] == ["one", "two"]
 
 
-def test_certificates_are_checked_as_the_caller_says_and_not_at_all_without_tls() -> None:
+def test_certificates_are_checked_as_configured_and_only_with_tls() -> None:
     own = ssl.create_default_context()
     assert place(URL, "k", in_clear=False).certificates(own) is own
     assert place(URL, "k", in_clear=False).certificates(True) is True
@@ -66,7 +66,7 @@ def test_certificates_are_checked_as_the_caller_says_and_not_at_all_without_tls(
     assert local.get_ca_certs() == []
 
 
-def test_a_websocket_is_at_the_same_place_with_the_same_credential() -> None:
+def test_a_websocket_has_the_same_address_and_credential() -> None:
     found = place(URL + "/base", "ilk_k", in_clear=False).socket("/v1/ws", True, "ilk_k")
     assert found.url == "wss://gateway.example/base/v1/ws"
     assert found.options["additional_headers"] == {"Authorization": "Bearer ilk_k"}
@@ -78,7 +78,7 @@ def test_a_websocket_is_at_the_same_place_with_the_same_credential() -> None:
     assert (local.url, local.options["proxy"]) == ("ws://127.0.0.1:1/", None)
 
 
-def test_a_socket_that_did_not_open_is_a_cut_and_anything_else_is_raised() -> None:
+def test_a_socket_that_did_not_open_is_a_cut_and_other_errors_are_raised() -> None:
     assert unopened(OSError("refused")) == ConnectionCut("refused")
     assert unopened(TimeoutError()) == ConnectionCut("TimeoutError")
     with pytest.raises(KeyError):
@@ -86,7 +86,7 @@ def test_a_socket_that_did_not_open_is_a_cut_and_anything_else_is_raised() -> No
 
 
 @pytest.mark.req("M-1")
-def test_each_idempotency_key_is_another_one() -> None:
+def test_each_idempotency_key_is_unique() -> None:
     keys = {fresh_key() for _ in range(100)}
     assert len(keys) == 100
     assert all(8 <= len(key) <= 255 and key.isascii() for key in keys)

@@ -41,7 +41,7 @@ def test_a_refusal_is_raised_as_its_own_class(code: str) -> None:
     assert str(error) == f"{code}: It is so."
 
 
-def test_all_that_was_said_is_there() -> None:
+def test_a_refusal_has_all_fields_of_the_problem() -> None:
     error = refused(409, "3", "/v1/commands/c", title="T", detail="D", hint="H", retryable=True, approval_id="apr",
                     errors=[{"pointer": "/a", "detail": "missing"}], unheard_of=[1])
     assert (error.problem, error.status, error.detail, error.hint, error.retryable) == ("NotFound", 409, "D", "H", True)
@@ -55,11 +55,11 @@ def test_all_that_was_said_is_there() -> None:
     ({"detail": "/a: missing", "errors": [{"pointer": "/a", "detail": "missing"}]}, "NotFound: /a: missing"),
     ({"detail": "Wrong", "errors": [{"pointer": "", "detail": "not JSON"}]}, "NotFound: Wrong (body: not JSON)"),
 ])
-def test_a_place_is_named_once(body: dict[str, Any], sentence: str) -> None:
+def test_a_wrong_place_is_named_once(body: dict[str, Any], sentence: str) -> None:
     assert str(refused(**body)) == sentence
 
 
-def test_a_code_of_a_newer_gateway_is_a_refusal_all_the_same() -> None:
+def test_an_unknown_code_of_a_newer_gateway_is_a_refusal_too() -> None:
     error = refusal(418, b'{"code":"Teapot","detail":"short and stout"}', None)
     assert type(error) is Refused
     assert (error.problem, error.status) == ("Teapot", 418)
@@ -68,7 +68,7 @@ def test_a_code_of_a_newer_gateway_is_a_refusal_all_the_same() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"status":404}', b'{"code":7}', b"\xff",
                                   b'{"code":"X","errors":7}'])
-def test_an_answer_without_a_code_is_not_a_gateways(body: bytes) -> None:
+def test_a_response_without_a_code_is_not_a_gateways(body: bytes) -> None:
     error = refusal(502, body, None)
     assert isinstance(error, NotAGateway)
     assert "status 502" in str(error)
@@ -78,11 +78,11 @@ def test_an_answer_without_a_code_is_not_a_gateways(body: bytes) -> None:
     (None, None), ("0", 0.0), ("30", 30.0), ("", None), ("1.5", None), ("-1", None), ("soon", None), ("\u00b2", None),
     ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("\u0663", None),
 ])
-def test_a_wait_is_read_in_seconds_or_not_at_all(header: str | None, wait: float | None) -> None:
+def test_a_retry_delay_is_read_in_seconds_or_ignored(header: str | None, wait: float | None) -> None:
     assert seconds(header) == wait
 
 
-def test_a_wait_that_ran_out_says_how_far_the_command_is() -> None:
+def test_an_expired_wait_has_the_commands_state() -> None:
     error = StillRunning("cmd_1", "running")
     assert (error.command_id, error.state) == ("cmd_1", "running")
     assert str(error).startswith("cmd_1 is running still")

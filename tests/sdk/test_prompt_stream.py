@@ -134,7 +134,7 @@ class Gateway:
         return HttpReply(200, json.dumps(page).encode())
 
 
-def test_a_prompt_comes_as_its_parts_and_ends_with_its_command() -> None:
+def test_a_prompt_is_streamed_in_parts_and_ends_with_its_command() -> None:
     parts = Gateway(
         PROMPT, delta(0, "hm", "thinking"), delta(0, "one "), delta(4, "two"),
         frame("tool.invoke.request", invocation_id="i", turn_id="t1", tool_name="shell", input={"command": "ls"}),
@@ -153,7 +153,7 @@ def test_a_prompt_comes_as_its_parts_and_ends_with_its_command() -> None:
     assert parts[-1].command.state == "succeeded"
 
 
-def test_text_comes_once_whatever_is_sent_twice_or_over_a_new_connection() -> None:
+def test_text_is_yielded_once_despite_repeats_and_reconnects() -> None:
     there = Gateway(PROMPT, delta(0, "abc"), delta(1, "bcd"), GONE, delta(0, "abcde"),
                     frame("agent.text.done", turn_id="t1", block_id="b", text="abcdef"), TURN_END, END)
     parts = there.play()
@@ -161,19 +161,19 @@ def test_text_comes_once_whatever_is_sent_twice_or_over_a_new_connection() -> No
     assert [type(part) for part in parts if isinstance(part, (Lost, Reattached))] == [Lost, Reattached]
 
 
-def test_text_behind_a_hole_waits_for_its_record() -> None:
+def test_text_after_a_gap_waits_for_its_record() -> None:
     parts = Gateway(PROMPT, delta(0, "a"), delta(5, "x"),
                     frame("agent.text.done", turn_id="t1", block_id="b", text="a...x"), TURN_END, END).play()
     assert "".join(part.text for part in parts if isinstance(part, AgentTextPart)) == "a...x"
 
 
-def test_frames_of_another_prompt_of_the_session_are_not_this_ones() -> None:
+def test_frames_of_another_prompt_of_the_session_are_ignored() -> None:
     other = frame("control.prompt.request", prompt_id="q", input_type="text", origin="user", command_id="cmd_0")
     parts = Gateway(delta(0, "before"), other, delta(0, "theirs"), PROMPT, delta(0, "own"), TURN_END, END).play()
     assert [part.text for part in parts if isinstance(part, AgentTextPart)] == ["own"]
 
 
-def test_frames_that_are_refused_of_a_newer_kind_or_of_a_newer_form_are_passed_over() -> None:
+def test_refused_and_unknown_frames_are_ignored() -> None:
     refused = json.dumps({"ref": "s", "events": [{"event": "frame", "data": {
         "kind": "refused", "frame": {"type": "agent.text.delta", "payload": {}}}}]})
     parts = Gateway(PROMPT, refused, frame("x-newer.kind", a=1), frame("agent.text.delta", odd=True), TURN_END,
@@ -183,14 +183,14 @@ def test_frames_that_are_refused_of_a_newer_kind_or_of_a_newer_form_are_passed_o
 
 @pytest.mark.parametrize(("target", "since"), [
     ({"session_id": "s"}, "now"), ({"agent": "shell"}, None), ({"session_key": "new"}, None)])
-def test_a_session_that_is_there_is_followed_from_its_present_end(target: dict[str, Any], since: str | None) -> None:
+def test_an_existing_session_is_followed_from_its_current_end(target: dict[str, Any], since: str | None) -> None:
     there = Gateway(PROMPT, TURN_END, END)
     there.play(**target)
     assert {one["ref"]: one.get("since") for one in there.subscribed if one["op"] == "subscribe"} == {
         "cmd_1": None, "s": since}
 
 
-def test_frames_that_do_not_come_are_not_awaited_for_ever() -> None:
+def test_missing_frames_are_awaited_for_a_limited_time() -> None:
     there = Gateway(PROMPT, END)
     assert [type(part) for part in there.play()] == [EndPart]
     assert DRAIN_S < there.clock - 100.0 <= DRAIN_S + 2
@@ -203,7 +203,7 @@ ASKED = status("approval", approval_id="apr_1", approval_state="pending")
 
 
 @pytest.mark.req("P-2")
-def test_a_yes_is_for_the_bytes_that_were_handed_over_and_not_for_a_stated_digest() -> None:
+def test_a_grant_is_for_the_received_bytes_and_not_for_a_stated_digest() -> None:
     there, seen = Gateway(PROMPT, ASKED, TURN_END, END), list[Approval]()
 
     def allow(approval: Approval) -> bool:
@@ -218,23 +218,23 @@ def test_a_yes_is_for_the_bytes_that_were_handed_over_and_not_for_a_stated_diges
 
 @pytest.mark.parametrize(("decision", "vote"), [
     (False, {"decision": "deny"}), ("too wide", {"decision": "deny", "comment": "too wide"}), (None, None)])
-def test_a_no_may_have_its_reason_and_nothing_leaves_it_to_others(decision: Any, vote: dict[str, Any] | None) -> None:
+def test_a_denial_may_have_a_reason_and_no_vote_leaves_it_to_others(decision: Any, vote: dict[str, Any] | None) -> None:
     there = Gateway(PROMPT, ASKED, TURN_END, END)
     [asked] = [part for part in there.play(lambda _: decision) if isinstance(part, ApprovalPart)]
-    assert [{name: said for name, said in one.items() if said is not None} for one in there.votes] == (
+    assert [{name: value for name, value in one.items() if value is not None} for one in there.votes] == (
         [] if vote is None else [vote])
     assert asked.approval.state == ("pending" if vote is None else "granted")
 
 
-def test_a_question_is_answered_in_words_and_declined_without() -> None:
+def test_a_question_is_answered_with_text_and_declined_without() -> None:
     question = {**APPROVAL, "kind": "question"}
     for decision, text in (("blue", "blue"), (True, None), (False, None)):
         there = Gateway(PROMPT, ASKED, TURN_END, END, approval=question)
-        there.play(lambda _, said=decision: said)
+        there.play(lambda _, value=decision: value)
         assert there.votes == [{"text": text}]
 
 
-def test_a_vote_that_comes_too_late_shows_what_was_decided_and_any_other_refusal_is_raised() -> None:
+def test_a_late_vote_returns_the_decision_and_other_refusals_are_raised() -> None:
     late = HttpReply(409, b'{"code":"Conflict","detail":"decided"}')
     [asked] = [part for part in Gateway(PROMPT, ASKED, TURN_END, END, vote=late).play(lambda _: True)
                if isinstance(part, ApprovalPart)]
@@ -243,7 +243,7 @@ def test_a_vote_that_comes_too_late_shows_what_was_decided_and_any_other_refusal
         Gateway(PROMPT, ASKED, vote=HttpReply(403, b'{"code":"Forbidden"}')).play(lambda _: True)
 
 
-def test_an_approval_that_was_decided_is_shown_and_not_asked_about() -> None:
+def test_a_decided_approval_is_yielded_without_a_question() -> None:
     there = Gateway(PROMPT, ASKED, TURN_END, END, approval={**APPROVAL, "state": "denied"})
     there.play(lambda _: True)
     assert there.votes == []

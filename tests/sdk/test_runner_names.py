@@ -21,7 +21,7 @@ NODES = [node("local", "Laptop"), node("rnr_01A", "gpu"), node("rnr_02B", "gpu-2
     ("rnr_0", ["rnr_01A", "rnr_02B"]), ("01a", ["rnr_01A"]), ("0", ["rnr_01A", "rnr_02B"]), ("local", ["local"]),
     ("", []), ("   ", []), ("rnr_", ["rnr_01A", "rnr_02B", "rnr_gpu"]), ("tower", []),
 ])
-def test_whole_names_come_before_beginnings(text: str, found: list[str]) -> None:
+def test_exact_names_take_precedence_over_prefixes(text: str, found: list[str]) -> None:
     assert [one.node_id for one in runners_named(text, NODES)] == found
 
 

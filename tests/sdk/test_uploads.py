@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.anyio
 @pytest.mark.req("X-6", "M-1")
-async def test_a_file_is_sent_whole_at_each_attempt(file: Path) -> None:
+async def test_a_file_is_sent_completely_at_each_attempt(file: Path) -> None:
     seen: list[tuple[bytes, str, str]] = []
 
     async def lose(request: httpx2.Request) -> httpx2.Response:
@@ -37,7 +37,7 @@ async def test_a_file_is_sent_whole_at_each_attempt(file: Path) -> None:
 
 
 @pytest.mark.req("X-6", "M-1")
-def test_the_blocking_shell_sends_it_so_too(file: Path) -> None:
+def test_the_blocking_client_sends_it_completely_too(file: Path) -> None:
     seen: list[bytes] = []
 
     def lose(request: httpx2.Request) -> httpx2.Response:

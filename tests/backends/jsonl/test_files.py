@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_800_000_000_123
 
@@ -40,7 +40,7 @@ def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
 
 @pytest.fixture
 async def transcripts(tmp_path: Path) -> AsyncIterator[JsonlTranscripts]:
-    store = JsonlTranscripts(tmp_path / "state", StandingClock())
+    store = JsonlTranscripts(tmp_path / "state", StoppedClock())
     yield store
     await store.close()
 
@@ -230,7 +230,7 @@ async def test_a_long_file_that_was_forgotten_for_others_is_not_read_again(
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
     monkeypatch.setattr(files, "KNOWN_FILES", 2)
     long_file(file, 1_500)
-    first = JsonlTranscripts(tmp_path / "state", StandingClock())
+    first = JsonlTranscripts(tmp_path / "state", StoppedClock())
     await first.append(HEADER, [line("a", "e1499")])
     await first.close()
     renewed = threading.Event()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_800_000_000_123
 
@@ -35,7 +35,7 @@ def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
 
 @pytest.fixture
 async def transcripts(tmp_path: Path) -> AsyncIterator[JsonlTranscripts]:
-    store = JsonlTranscripts(tmp_path / "state", StandingClock())
+    store = JsonlTranscripts(tmp_path / "state", StoppedClock())
     yield store
     await store.close()
 

@@ -122,7 +122,7 @@ def test_where_the_index_cannot_be_written_the_file_is_read(tmp_path: Path) -> N
     assert not index_path(path).exists()
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 0
 
@@ -134,7 +134,7 @@ class Grown:
     """A file with an index, to which this process goes on to append."""
 
     def __init__(self, root: Path, entries: list[dict[str, Any]]) -> None:
-        self.files = TranscriptFiles(root, StandingClock())
+        self.files = TranscriptFiles(root, StoppedClock())
         self.path = self.files.path("S", "shell")
         self.path.parent.mkdir(parents=True)
         self.path.write_bytes(file_of(entries))

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_800_000_000_123
 
@@ -39,7 +39,7 @@ def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
 
 @pytest.fixture
 async def transcripts(tmp_path: Path) -> AsyncIterator[JsonlTranscripts]:
-    store = JsonlTranscripts(tmp_path / "state", StandingClock())
+    store = JsonlTranscripts(tmp_path / "state", StoppedClock())
     yield store
     await store.close()
 
@@ -98,7 +98,7 @@ async def test_an_entry_hangs_below_what_another_program_wrote_meanwhile(transcr
     chosen = line("e", "a").line.replace(b'"type":"custom"', b'"type":"custom","customType":"interlock.branch"')
     await transcripts.append(HEADER, [msgspec.structs.replace(line("e"), line=chosen), line("f", "e")])
     assert (parents()["e"], parents()["f"]) == ("a", "e")
-    again = JsonlTranscripts(file.parents[3], StandingClock())
+    again = JsonlTranscripts(file.parents[3], StoppedClock())
     with file.open("ab") as other:
         other.write(line("s", "f").line + b"\n")
     await again.append(HEADER, [line("g", "f")])
@@ -186,14 +186,14 @@ async def test_the_first_append_of_a_process_reads_the_last_entry_of_a_long_file
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
     long_file(file, entries)
     counted = ReadBytes(file, monkeypatch)
-    first = JsonlTranscripts(tmp_path / "state", StandingClock())
+    first = JsonlTranscripts(tmp_path / "state", StoppedClock())
     await first.append(HEADER, [line("a", f"e{entries - 1}")])
     assert counted.count == file.stat().st_size - len(line("a", f"e{entries - 1}").line) - 1, "there was no index yet"
     await first.append(HEADER, [line("b", "a"), line("c", "b")])
     await first.close()
     for parent, fresh in (("c", "d"), ("d", "f")):
         counted.count = 0
-        again = JsonlTranscripts(tmp_path / "state", StandingClock())
+        again = JsonlTranscripts(tmp_path / "state", StoppedClock())
         await again.append(HEADER, [line(fresh, parent), line("e7", "e6")])
         assert counted.count < 1024
         assert (await again.leaf("S1", "shell", "t1"), len(await again.ids("S1", "shell", "t1"))) == (
@@ -209,7 +209,7 @@ async def test_an_index_that_does_not_fit_is_not_asked_for_ids(
 ) -> None:
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
     long_file(file, 1_500)
-    first = JsonlTranscripts(tmp_path / "state", StandingClock())
+    first = JsonlTranscripts(tmp_path / "state", StoppedClock())
     await first.append(HEADER, [line("a", "e1499")])
     await first.close()
     index = transcript_index.index_path(file)
@@ -220,7 +220,7 @@ async def test_an_index_that_does_not_fit_is_not_asked_for_ids(
         file.write_bytes(file.read_bytes().replace(b'"e7"', b'"e!"'))
     else:
         index.write_bytes(index.read_bytes().replace(b"e7\n", b"e!\n"))
-    again = JsonlTranscripts(tmp_path / "state", StandingClock())
+    again = JsonlTranscripts(tmp_path / "state", StoppedClock())
     expected = ({f"e{at}" for at in range(1_500)} | {"a"} | ({"b"} if change == "append" else set())
                 | ({"e!"} if change == "edit" else set())) - ({"e7"} if change == "edit" else set())
     assert await again.ids("S1", "shell", "t1") == expected
@@ -233,7 +233,7 @@ async def test_an_append_that_waits_for_the_survey_of_its_file_is_answered_befor
 ) -> None:
     monkeypatch.setattr(files, "LARGE_BYTES", 1)
     long_file(file, 10)
-    store = JsonlTranscripts(tmp_path / "state", StandingClock())
+    store = JsonlTranscripts(tmp_path / "state", StoppedClock())
     busy, free, ended = threading.Event(), threading.Event(), threading.Event()
     shutdown = store._readers.shutdown
 
@@ -286,7 +286,7 @@ async def test_a_file_that_cannot_be_read_is_named(
 
 @pytest.mark.req("X-3", "R-1")
 def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: Path) -> None:
-    store = files.TranscriptFiles(tmp_path, StandingClock())
+    store = files.TranscriptFiles(tmp_path, StoppedClock())
     line = TranscriptLine(tenant_id="t1", session_id="S1", entry_id="0000000a",
                           line=b'{"type":"custom","id":"0000000a"}')
     store.append(HEADER._replace(topic="42"), [line])
@@ -294,7 +294,7 @@ def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: P
     assert [transcript_name("S1", topic) for topic in ("42", "", "../x")] == [place.name, "S1.jsonl", "S1.jsonl"]
     assert place.read_bytes().endswith(line.line + b"\n")
     # Anyone who asks by the session alone finds it, also after a new start; what was begun without a topic stays so.
-    for again in (store, files.TranscriptFiles(tmp_path, StandingClock())):
+    for again in (store, files.TranscriptFiles(tmp_path, StoppedClock())):
         assert again.path("S1", "shell") == again.path("S1", "shell", "42") == place
         assert again.path("S2", "shell").name == "S2.jsonl"
     plain = HEADER._replace(session_id="S3")

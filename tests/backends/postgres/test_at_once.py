@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from backends.postgres.test_ledger import StandingClock, answer, append, draft, line, session
+from backends.postgres.test_ledger import StoppedClock, answer, append, draft, line, session
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
 from interlock.command.audit.audit import CHECKPOINT_FACT, write_noted
@@ -39,7 +39,7 @@ async def gateway(postgres: PostgresSettings) -> AsyncIterator[Opening]:
     opened: list[PostgresLedger] = []
 
     async def open_one() -> tuple[PostgresLedger, list[str]]:
-        made, reasons = await open_ledger(postgres, StandingClock()), list[str]()
+        made, reasons = await open_ledger(postgres, StoppedClock()), list[str]()
         made.measure(lambda _batches, _seconds: None, reasons.append)
         opened.append(made)
         return made, reasons
@@ -126,7 +126,7 @@ async def test_a_take_and_other_work_have_a_transaction_of_their_own(gateway: Op
 async def test_lines_for_a_transcript_that_another_gateway_began_are_one_statement_behind_one_look(
     postgres: PostgresSettings
 ) -> None:
-    here, there = [await open_ledger(postgres, StandingClock(), keeps_transcripts=True) for _ in range(2)]
+    here, there = [await open_ledger(postgres, StoppedClock(), keeps_transcripts=True) for _ in range(2)]
     reasons = list[str]()
     there.measure(lambda _batches, _seconds: None, reasons.append)
     await here.commit(WriteBatch([PutSession(session())]))

@@ -26,7 +26,7 @@ KEY = "key-of-a-commit-in-doubt"
 BREAKS: list[Break] = ["before", "after"]
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
@@ -49,7 +49,7 @@ async def proxy(postgres: PostgresSettings, tmp_path: Path) -> AsyncIterator[Pro
 @pytest.fixture
 async def town(postgres: PostgresSettings, proxy: Proxy) -> AsyncIterator[Street]:
     """Two gateways whose ledger is behind the proxy, and whose leases are not."""
-    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     leases = await open_leases(postgres)
     async with street(2, stores=(ledger, leases)) as made:
         yield made
@@ -153,7 +153,7 @@ async def test_a_command_whose_outcome_is_not_known_is_answered_so_and_found_by_
 
 @pytest.mark.parametrize("breaks", BREAKS)
 async def test_a_claim_is_done_once(postgres: PostgresSettings, proxy: Proxy, breaks: Break) -> None:
-    ledger = await open_ledger(postgres, StandingClock())
+    ledger = await open_ledger(postgres, StoppedClock())
     leases = await open_leases(PostgresSettings(proxy.url))
     lane = LaneName("t1", "s-1")
     await leases.join(Instance("i_heir", ""))
@@ -172,7 +172,7 @@ async def test_a_claim_is_done_once(postgres: PostgresSettings, proxy: Proxy, br
 
 async def test_a_claim_whose_outcome_is_not_known_leaves_the_lane_to_be_had(
         postgres: PostgresSettings, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = await open_ledger(postgres, StandingClock())
+    ledger = await open_ledger(postgres, StoppedClock())
     leases = await open_leases(PostgresSettings(proxy.url))
     lane = LaneName("t1", "s-1")
     await leases.join(Instance("i_heir", ""))

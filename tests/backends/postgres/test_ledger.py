@@ -42,7 +42,7 @@ from interlock.protocol.records import AuditDraft, IdempotencyRecord, SessionRec
 pytestmark = pytest.mark.anyio
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
@@ -52,14 +52,14 @@ class StandingClock:
 
 @pytest.fixture
 async def ledger(postgres: PostgresSettings) -> AsyncIterator[PostgresLedger]:
-    opened = await open_ledger(postgres, StandingClock())
+    opened = await open_ledger(postgres, StoppedClock())
     yield opened
     await opened.close()
 
 
 @pytest.fixture
 async def other(postgres: PostgresSettings, ledger: PostgresLedger) -> AsyncIterator[PostgresLedger]:
-    opened = await open_ledger(postgres, StandingClock())
+    opened = await open_ledger(postgres, StoppedClock())
     yield opened
     await opened.close()
 
@@ -103,7 +103,7 @@ async def test_a_link_that_breaks_during_a_commit_neither_loses_nor_doubles_it(
     proxy: Proxy, breaks: list[Break], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     await ledger.commit(WriteBatch([append(body=b"0"), AuditAppend(draft())]))
     proxy.on_commit = breaks
     receipts = [await ledger.commit(WriteBatch([append(body=str(number).encode()), AuditAppend(draft())]))
@@ -122,7 +122,7 @@ async def test_closing_does_not_wait_for_a_server_that_is_away_with_a_commit_in_
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(writer, "CLOSING_WAIT_S", 0.05)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     proxy.on_commit = [breaks]
     proxy.down = True  # Only for the connections to come.
     in_doubt = [asyncio.ensure_future(ledger.commit(WriteBatch([append()]))) for _ in range(2)]
@@ -143,7 +143,7 @@ async def test_a_commit_that_reaches_the_server_after_it_was_given_up_does_nothi
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(database, "CALL_TIMEOUT_S", 1.0)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     await ledger.commit(WriteBatch([append(body=b"0"), AuditAppend(draft())]))
     proxy.on_commit = [breaks]
     assert (await ledger.commit(WriteBatch([append(body=b"1")]))).numbers == [2]
@@ -159,7 +159,7 @@ async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_con
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(writer, "WAIT_FOR_SERVER_S", 0.01)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     epoch = await ledger.take(LaneName("t1", "s/1"))
     proxy.on_commit = ["late"]
     proxy.down = True
@@ -181,7 +181,7 @@ async def test_what_is_asked_while_the_server_is_away_waits_for_it(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     await ledger.commit(WriteBatch([append()]))
     assert await ledger.head("t1", "s/1") == 1
     proxy.down = True
@@ -200,7 +200,7 @@ async def test_what_is_asked_while_the_server_is_away_waits_for_it(
 async def test_a_server_that_stays_away_is_said_and_the_ledger_goes_on_when_it_is_back(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     monkeypatch.setattr("interlock.backends.postgres.writer.WAIT_FOR_SERVER_S", 0.01)
     proxy.down = True
     proxy.cut()
@@ -363,7 +363,7 @@ async def test_a_connection_that_the_server_has_ended_and_that_is_not_closed_yet
 ) -> None:
     """The driver has the server's last word and no end of the link: it refuses each further statement ("cannot switch
     to state 12"), and nothing of that may reach a caller or run twice."""
-    ledger = await open_ledger(PostgresSettings(proxy.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     await ledger.commit(WriteBatch([append()]))
     assert await ledger.head("t1", "s/1") == 1
     proxy.keeps_ends = True
@@ -420,8 +420,8 @@ async def test_the_database_itself_refuses_to_change_what_was_audited(
 
 @pytest.mark.req("X-3")
 async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres: PostgresSettings) -> None:
-    ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
-    transcripts = PostgresTranscripts(ledger, StandingClock())
+    ledger = await open_ledger(postgres, StoppedClock(), keeps_transcripts=True)
+    transcripts = PostgresTranscripts(ledger, StoppedClock())
     epoch = await ledger.take(LaneName("t1", "S1"))
     await ledger.commit(WriteBatch([PutTranscript(line("a")), PutSession(session()), PutTranscript(line("b"))],
                                    [(LaneName("t1", "S1"), epoch)]))
@@ -465,7 +465,7 @@ def test_an_address_says_whether_a_pool_stands_before_the_server() -> None:
 
 
 async def test_behind_a_pool_nothing_is_prepared(postgres: PostgresSettings) -> None:
-    ledger = await open_ledger(postgres._replace(pooled=True), StandingClock())
+    ledger = await open_ledger(postgres._replace(pooled=True), StoppedClock())
     await ledger.commit(WriteBatch([append(), AuditAppend(draft())]))
     assert [event.n for event in await ledger.events("t1", "s/1", 0, 9)] == [1]
     count = "SELECT count(*) FROM pg_prepared_statements"
@@ -476,11 +476,11 @@ async def test_behind_a_pool_nothing_is_prepared(postgres: PostgresSettings) -> 
 async def test_an_address_that_leads_nowhere_is_one_sentence_without_the_password(tmp_path: Path) -> None:
     with pytest.raises(NotReached) as refused:
         await open_ledger(PostgresSettings(f"postgresql://who:secret@/db?host={tmp_path}&sslpassword=secret"),
-                          StandingClock())
+                          StoppedClock())
     assert "secret" not in str(refused.value)
     assert "who@/db" in str(refused.value)
     with pytest.raises(NotReached):
-        await open_ledger(PostgresSettings("no address"), StandingClock())
+        await open_ledger(PostgresSettings("no address"), StoppedClock())
 
 
 @pytest.mark.req("C-4")

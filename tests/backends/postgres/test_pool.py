@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from backends.postgres.statements import all_statements
-from backends.postgres.test_ledger import StandingClock, append, draft
+from backends.postgres.test_ledger import StoppedClock, append, draft
 from installed import UNPACKED, require
 from interlock.backends.postgres import single
 from interlock.backends.postgres.database import PostgresSettings
@@ -90,7 +90,7 @@ def runnable(program: Path, place: Path) -> tuple[Path, dict[str, str]]:
 
 @pytest.mark.anyio
 async def test_gateways_behind_a_pool_commit_take_and_fence(pooled: PostgresSettings) -> None:
-    ledgers = [await open_ledger(pooled, StandingClock()) for _ in range(3)]
+    ledgers = [await open_ledger(pooled, StoppedClock()) for _ in range(3)]
     leases = await open_leases(pooled)
     await leases.join(Instance("i_a", "a"))
     lease = await leases.take(LaneName("t1", "S1"), "i_a")

@@ -29,7 +29,7 @@ LIMITS = {
 
 @pytest.fixture
 async def town(postgres: PostgresSettings) -> AsyncIterator[Street]:
-    ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
+    ledger = await open_ledger(postgres, StoppedClock(), keeps_transcripts=True)
     leases = await open_leases(postgres)
     async with street(2, stores=(ledger, leases)) as made:
         yield made
@@ -37,7 +37,7 @@ async def town(postgres: PostgresSettings) -> AsyncIterator[Street]:
     await ledger.close()
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_700_000_000_000
 

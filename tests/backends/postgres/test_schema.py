@@ -30,7 +30,7 @@ TAKES_AWAY = re.compile(r"\b(DROP|RENAME|TRUNCATE|SET NOT NULL|ALTER COLUMN|DELE
 ADDS_COLUMN = re.compile(r"\bADD COLUMN\b([^;]*)", re.IGNORECASE)
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 0
 
@@ -39,7 +39,7 @@ class StandingClock:
 
 
 async def test_gateways_that_start_at_once_on_an_empty_database_make_one_ledger(empty_database: str) -> None:
-    ledgers = await asyncio.gather(*(open_ledger(PostgresSettings(empty_database), StandingClock()) for _ in range(4)))
+    ledgers = await asyncio.gather(*(open_ledger(PostgresSettings(empty_database), StoppedClock()) for _ in range(4)))
     assert len({await ledger.gateway_id() for ledger in ledgers}) == 1
     for ledger in ledgers:
         await ledger.close()
@@ -72,7 +72,7 @@ async def test_a_step_may_take_longer_than_a_statement_of_a_gateway(
 
 async def test_who_may_not_migrate_says_what_to_do_and_changes_nothing(empty_database: str) -> None:
     with pytest.raises(WrongSchema, match="start a gateway of this version on it once"):
-        await open_ledger(PostgresSettings(empty_database), StandingClock(), may_migrate=False)
+        await open_ledger(PostgresSettings(empty_database), StoppedClock(), may_migrate=False)
     connection = await asyncpg.connect(empty_database)
     assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
     await connection.close()
@@ -82,20 +82,20 @@ async def test_another_programs_database_is_refused(empty_database: str) -> None
     connection = await asyncpg.connect(empty_database)
     await connection.execute("CREATE TABLE theirs (a int)")
     with pytest.raises(NotAPostgresLedger, match="name an empty one"):
-        await open_ledger(PostgresSettings(empty_database), StandingClock())
+        await open_ledger(PostgresSettings(empty_database), StoppedClock())
     assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 1
     await connection.close()
 
 
 async def test_a_newer_schema_is_refused_only_where_this_program_would_not_understand_it(empty_database: str) -> None:
     newest = len(migrations())
-    await (await open_ledger(PostgresSettings(empty_database), StandingClock())).close()
+    await (await open_ledger(PostgresSettings(empty_database), StoppedClock())).close()
     connection = await asyncpg.connect(empty_database)
     await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", newest + 1, newest)
-    await (await open_ledger(PostgresSettings(empty_database), StandingClock())).close()
+    await (await open_ledger(PostgresSettings(empty_database), StoppedClock())).close()
     await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", newest + 2, newest + 1)
     with pytest.raises(WrongSchema, match="use the newer program"):
-        await open_ledger(PostgresSettings(empty_database), StandingClock())
+        await open_ledger(PostgresSettings(empty_database), StoppedClock())
     await connection.close()
 
 
@@ -103,7 +103,7 @@ async def test_a_user_who_may_not_make_tables_is_told_so(empty_database: str) ->
     connection = await asyncpg.connect(empty_database)
     await connection.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN")
     with pytest.raises(WrongSchema, match="Grant it CREATE"):
-        await open_ledger(PostgresSettings(empty_database.replace("interlock@", "reader@")), StandingClock())
+        await open_ledger(PostgresSettings(empty_database.replace("interlock@", "reader@")), StoppedClock())
     await connection.close()
 
 
@@ -239,7 +239,7 @@ async def test_streams_of_before_have_the_tenant_of_what_they_are_named_after(em
 
 async def test_an_older_gateway_beside_this_one_appends_to_the_streams_of_each_tenant(postgres: PostgresSettings
                                                                                       ) -> None:
-    ledger = await open_ledger(postgres, StandingClock())
+    ledger = await open_ledger(postgres, StoppedClock())
     connection = await asyncpg.connect(postgres.dsn)
     await connection.execute(PUT_OLD_SESSION, "S1", "acme")
     await connection.execute(PUT_OLD_COMMAND, "cmd_1", "other")
@@ -279,7 +279,7 @@ async def test_lanes_of_before_have_the_tenant_of_their_session(
 
 
 async def test_a_lane_that_an_older_gateway_beside_adds_is_found_by_its_tenant(postgres: PostgresSettings) -> None:
-    ledger, connection = await open_ledger(postgres, StandingClock()), await asyncpg.connect(postgres.dsn)
+    ledger, connection = await open_ledger(postgres, StoppedClock()), await asyncpg.connect(postgres.dsn)
     leases = await open_leases(postgres)
     await leases.join(Instance("i_1", ""))
     await connection.execute(SESSION, "S1", "t1")

@@ -23,7 +23,7 @@ SENTENCE = ("PostgreSQL cancelled a statement of the ledger (canceling statement
 pytestmark = [pytest.mark.anyio, pytest.mark.req("D-1")]
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
@@ -34,7 +34,7 @@ class StandingClock:
 @asynccontextmanager
 async def opened(postgres: PostgresSettings, settings: str) -> AsyncIterator[PostgresLedger]:
     """The ledger on a server with these settings."""
-    ledger = await open_ledger(PostgresSettings(f"{postgres.dsn}&{settings}"), StandingClock())
+    ledger = await open_ledger(PostgresSettings(f"{postgres.dsn}&{settings}"), StoppedClock())
     try:
         yield ledger
     finally:

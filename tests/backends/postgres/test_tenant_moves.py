@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("K-1", "C-4")]
 LIFE_MS = 60_000
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
@@ -83,7 +83,7 @@ class Store:
 
 @pytest.fixture
 async def store(postgres: PostgresSettings) -> AsyncIterator[Store]:
-    ledger = await open_ledger(postgres, StandingClock(), keeps_transcripts=True)
+    ledger = await open_ledger(postgres, StoppedClock(), keeps_transcripts=True)
     leases = await open_leases(postgres)
     made = Store(ledger, leases)
     await made.fill()

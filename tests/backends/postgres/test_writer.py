@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 WRITERS = 8
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 0
 
@@ -38,7 +38,7 @@ async def directory() -> AsyncIterator[Path]:
 @pytest.mark.req("D-1")
 async def test_a_server_that_is_killed_and_comes_back_has_all_that_was_acknowledged_once(directory: Path) -> None:
     port_less = await asyncio.to_thread(start_here, directory)
-    ledger = await open_ledger(PostgresSettings(port_less.url), StandingClock())
+    ledger = await open_ledger(PostgresSettings(port_less.url), StoppedClock())
     acknowledged: list[bytes] = []
     enough = asyncio.Event()
 

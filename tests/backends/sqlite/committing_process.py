@@ -15,7 +15,7 @@ from interlock.protocol.records import AuditDraft
 WRITERS = 16
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 0
 
@@ -24,7 +24,7 @@ class StandingClock:
 
 
 async def main(path: Path) -> None:
-    ledger = await open_ledger(path, StandingClock())
+    ledger = await open_ledger(path, StoppedClock())
     draft = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "u", "role": "owner"}, action="enqueue")
 
     async def write(name: int) -> None:

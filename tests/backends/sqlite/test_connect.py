@@ -24,7 +24,7 @@ from interlock.protocol.records import RunnerRecord
 pytestmark = pytest.mark.anyio
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 0
 
@@ -32,7 +32,7 @@ class StandingClock:
         return 0
 
 
-CLOCK = StandingClock()
+CLOCK = StoppedClock()
 
 
 def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:

@@ -23,7 +23,7 @@ from interlock.protocol.resources import Actor, Command, CommandState, Target
 pytestmark = pytest.mark.anyio
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 0
 
@@ -31,7 +31,7 @@ class StandingClock:
         return 0
 
 
-CLOCK = StandingClock()
+CLOCK = StoppedClock()
 
 
 def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:

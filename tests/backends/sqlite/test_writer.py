@@ -21,7 +21,7 @@ from interlock.protocol.records import AuditDraft
 pytestmark = pytest.mark.anyio
 
 
-class StandingClock:
+class StoppedClock:
     def now_ms(self) -> int:
         return 0
 
@@ -29,7 +29,7 @@ class StandingClock:
         return 0
 
 
-CLOCK = StandingClock()
+CLOCK = StoppedClock()
 DRAFT = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "u", "role": "owner"}, action="enqueue")
 
 

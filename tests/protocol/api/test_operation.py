@@ -30,7 +30,7 @@ def test_each_operation_has_one_handler() -> None:
     assert {name: handler.operation for name, handler in HANDLERS.items()} == {one.name: one for one in OPERATIONS}
 
 
-def test_each_operation_has_a_verb_or_says_why_not() -> None:
+def test_each_operation_has_a_verb_or_a_reason_for_none() -> None:
     known = verb_names()
     assert [one.name for one in OPERATIONS if bool(one.verb) == bool(one.no_verb)] == []
     assert [one.name for one in OPERATIONS if one.verb and one.verb not in known] == []
@@ -41,7 +41,7 @@ def test_each_operation_has_its_row_in_the_reference() -> None:
     assert [one.name for one in OPERATIONS if f"`{one.method} /v1{one.path}`" not in page] == []
 
 
-def test_each_described_parameter_is_asked_for_by_an_operation() -> None:
+def test_each_described_parameter_is_used_by_an_operation() -> None:
     asked = {name for one in OPERATIONS for name in one.query} | {
         f"{one.name}.{name}" for one in OPERATIONS for name in one.query}
     assert set(PARAMETERS) - asked == set()

@@ -11,18 +11,18 @@ from interlock.protocol.limits import CURSOR_MAX_CHARS, PAGE_DEFAULT, PAGE_MAX
 pytestmark = pytest.mark.req("F-2")
 
 
-def test_an_operations_own_meaning_comes_before_the_common_one() -> None:
+def test_an_operations_own_description_overrides_the_common_one() -> None:
     assert parameter("listSessions", "limit") is PARAMETERS["limit"]
     assert parameter("getUsage", "limit") is PARAMETERS["getUsage.limit"]
     assert parameter("getTranscript", "last") != parameter("readFrames", "last")
 
 
-def test_one_that_is_not_described_is_any_text() -> None:
+def test_an_undescribed_parameter_is_any_text() -> None:
     assert parameter("anything", "unheard_of") == Parameter({"type": "string"}, "")
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_each_is_a_sentence_with_bounds_that_can_be_met(name: str) -> None:
+def test_each_description_is_a_sentence_with_satisfiable_bounds(name: str) -> None:
     found = PARAMETERS[name]
     assert found.description[0].isupper() or found.description[0] == "`"
     assert found.description.endswith(".")
@@ -35,11 +35,11 @@ def test_each_is_a_sentence_with_bounds_that_can_be_met(name: str) -> None:
     assert found.schema.get("default") is None or not found.required
 
 
-def test_pages_and_cursors_have_the_limits_that_the_gateway_holds() -> None:
+def test_pages_and_cursors_have_the_limits_of_the_gateway() -> None:
     assert PARAMETERS["limit"].schema == {"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT}
     assert parameter("listCommands", "cursor").schema["maxLength"] == CURSOR_MAX_CHARS
 
 
-def test_required_parameters_are_those_without_which_there_is_no_answer() -> None:
+def test_required_parameters_are_those_without_which_a_request_fails() -> None:
     required = {(one.name, name) for one in OPERATIONS for name in one.query if parameter(one.name, name).required}
     assert required == {("decide", "agent"), ("proveInclusion", "seq"), ("proveConsistency", "first")}

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.req("F-2")
 every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=[one.name for one in OPERATIONS])
 
 
-def test_modules_stand_in_the_order_of_the_document() -> None:
+def test_modules_are_in_the_order_of_the_document() -> None:
     assert OPERATIONS[0] is next(one for one in vars(commands).values() if isinstance(one, Operation))
     assert OPERATIONS[-1] in vars(upkeep).values()
 
 
 @every_operation
-def test_a_read_changes_nothing_and_a_change_is_keyed(operation: Operation[Any]) -> None:
+def test_a_read_is_a_safe_method_and_a_change_has_an_idempotency_key(operation: Operation[Any]) -> None:
     assert operation.method in ("GET", "POST", "PATCH", "PUT", "DELETE")
     assert (operation.method == "GET") <= (operation.body is None)
     if operation.keyed:
@@ -47,6 +47,6 @@ def test_roles_and_codes_are_known(operation: Operation[Any]) -> None:
 
 
 @every_operation
-def test_what_streams_says_what_its_events_carry(operation: Operation[Any]) -> None:
+def test_a_streaming_operation_declares_the_content_of_its_events(operation: Operation[Any]) -> None:
     assert operation.streams == (SSE in operation.media)
     assert not operation.events or operation.streams

@@ -1,4 +1,4 @@
-"""`agent.` frames by their own tables (W-1, E-1): what is required, which words and figures they accept."""
+"""`agent.` frames by their own tables (W-1, E-1): required fields, and the accepted values and figures."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ ENUMERATIONS = {
 
 @pytest.mark.req("W-1", "E-1")
 @pytest.mark.parametrize("kind", SEEDS)
-def test_each_is_accepted_from_its_sender_alone(kind: str) -> None:
+def test_each_frame_is_accepted_only_from_its_sender(kind: str) -> None:
     check_sender(kind, SEEDS[kind])
 
 
 @pytest.mark.req("W-1", "E-1")
 @pytest.mark.parametrize(("kind", "field"), fields(SEEDS))
-def test_a_field_is_refused_by_its_place_if_it_is_wrong_or_missing(kind: str, field: str) -> None:
+def test_a_wrong_or_missing_field_is_refused_with_its_place(kind: str, field: str) -> None:
     check_field(kind, SEEDS[kind], field)
 
 
 @pytest.mark.req("W-1")
 @pytest.mark.parametrize(("kind", "field"), ENUMERATIONS)
-def test_each_word_of_an_enumeration_is_accepted(kind: str, field: str) -> None:
+def test_each_value_of_an_enumeration_is_accepted(kind: str, field: str) -> None:
     check_words(kind, SEEDS[kind], field, ENUMERATIONS[kind, field])

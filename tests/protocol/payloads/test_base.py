@@ -1,4 +1,4 @@
-"""What all payloads share: absent fields stay absent on the wire, and figures and turn ids have their bounds (W-1)."""
+"""Rules of all payloads: absent fields stay absent on the wire, and figures and turn ids have their bounds (W-1)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_two_payloads_share_no_default() -> None:
 
 @pytest.mark.req("W-1")
 @pytest.mark.parametrize("count", [0, 1, LARGEST_SEQ])
-def test_a_count_goes_up_to_what_a_store_holds(count: int) -> None:
+def test_a_count_is_bounded_by_the_stores_integers(count: int) -> None:
     assert read(str(count)).count == count
 
 
 @pytest.mark.req("W-1")
 @pytest.mark.parametrize("count", ["-1", str(LARGEST_SEQ + 1), "1.5", '"1"', "null", "true"])
-def test_what_a_store_could_not_hold_is_no_count(count: str) -> None:
+def test_a_number_beyond_the_stores_integers_is_not_a_count(count: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$\.count"):
         read(count)
 
@@ -55,6 +55,6 @@ def test_a_turn_is_named_by_a_uuid_of_version_4(turn_id: str) -> None:
 @pytest.mark.req("W-1")
 @pytest.mark.parametrize("turn_id", ["", "t1", ID[:-1], ID + "0", ID + "\\n", ID.replace("-41d5", "-11d5"),
                                      ID.replace("-bff0", "-cff0"), "{" + ID + "}", ID.replace("-", "")])
-def test_other_uuids_and_other_spellings_name_no_turn(turn_id: str) -> None:
+def test_other_uuids_and_spellings_are_not_turn_ids(turn_id: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=r"\$\.turn_id"):
         read(turn_id=turn_id)

@@ -1,4 +1,4 @@
-"""`control.` frames by their own tables (W-1, E-1): what is required, which words and figures they accept."""
+"""`control.` frames by their own tables (W-1, E-1): required fields, and the accepted values and figures."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SEEDS: dict[str, Seed] = {
 
 @pytest.mark.req("W-1", "E-1")
 @pytest.mark.parametrize("kind", SEEDS)
-def test_each_is_accepted_from_its_sender_alone(kind: str) -> None:
+def test_each_frame_is_accepted_only_from_its_sender(kind: str) -> None:
     check_sender(kind, SEEDS[kind])
 
 
 @pytest.mark.req("W-1", "E-1")
 @pytest.mark.parametrize(("kind", "field"), fields(SEEDS))
-def test_a_field_is_refused_by_its_place_if_it_is_wrong_or_missing(kind: str, field: str) -> None:
+def test_a_wrong_or_missing_field_is_refused_with_its_place(kind: str, field: str) -> None:
     check_field(kind, SEEDS[kind], field)

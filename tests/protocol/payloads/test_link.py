@@ -24,7 +24,7 @@ def hello(**fields: Any) -> Hello:
 
 
 @pytest.mark.req("L-4")
-def test_a_hello_without_what_came_later_says_nothing_of_it() -> None:
+def test_a_hello_omits_unset_fields_of_later_versions() -> None:
     older = hello()
     assert (older.link_number, older.forgotten, older.features, older.roots, older.software) == (0, [], [], [], "")
     assert older.agents == [AgentOffer(agent_id="shell", adapter="acp", adapter_type="process", permission="asks",
@@ -51,7 +51,7 @@ def test_a_refused_control_frame_is_named_in_the_hello_of_its_session() -> None:
     ({"versions": "rawp-dps-1.0"}, "versions"),
     ({"link_number": "1"}, "link_number"),
 ])
-def test_a_wrong_place_of_a_hello_is_named(fields: dict[str, Any], path: str) -> None:
+def test_a_wrong_field_of_a_hello_is_named(fields: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidFrame) as caught:
         hello(**fields)
     assert caught.value.path.startswith(f"$.payload.{path}")
@@ -67,7 +67,7 @@ def test_either_side_acknowledges_and_a_plain_ack_refuses_nothing(sender: Direct
 
 @pytest.mark.req("L-5")
 @pytest.mark.parametrize("outbox_bytes", [-1, "5", 1.5])
-def test_a_heartbeat_counts_its_outbox_or_says_nothing_of_it(outbox_bytes: Any) -> None:
+def test_a_heartbeat_has_the_size_of_its_outbox_or_omits_it(outbox_bytes: Any) -> None:
     assert decode(framed("x-interlock.heartbeat", {"agents": []}), Direction.C).payload.outbox_bytes is None
     with pytest.raises(InvalidFrame, match="outbox_bytes") as caught:
         decode(framed("x-interlock.heartbeat", {"agents": [], "outbox_bytes": outbox_bytes}), Direction.C)
@@ -75,7 +75,7 @@ def test_a_heartbeat_counts_its_outbox_or_says_nothing_of_it(outbox_bytes: Any) 
 
 
 @pytest.mark.req("J-4")
-def test_a_look_at_a_workspace_that_found_nothing_is_short_on_the_wire() -> None:
+def test_an_empty_result_of_a_workspace_look_is_short_on_the_wire() -> None:
     changes = WorkspaceChanges(request_id="r", session_id="s", files=[ChangedFile(path="a", change="added")], count=1)
     raw = msgspec.json.encode(changes)
     assert raw == b'{"request_id":"r","session_id":"s","count":1,"files":[{"path":"a","change":"added"}]}'

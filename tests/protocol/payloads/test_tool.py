@@ -43,7 +43,7 @@ def test_a_field_that_is_missing_is_named_by_its_place(kind: str, field: str) ->
     ("tool.invoke.result", {"duration_ms": -5}),
     ("tool.invoke.result", {"truncated": {"bytes_total": 9, "bytes_kept": -1, "sha256": ""}}),
 ])
-def test_other_words_and_negative_figures_are_refused(kind: str, wrong: dict[str, Any]) -> None:
+def test_unknown_values_and_negative_figures_are_refused(kind: str, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidFrame):
         payload(kind, **wrong)
 
@@ -54,7 +54,7 @@ def test_an_output_is_any_json(output: Any) -> None:
 
 
 @pytest.mark.req("E-5")
-def test_what_was_cut_is_stated_beside_the_output() -> None:
+def test_truncation_is_stated_beside_the_output() -> None:
     cut = {"bytes_total": 9, "bytes_kept": 4, "sha256": "0" * 64}
     found = payload("tool.invoke.result", truncated=cut).truncated
     assert (found.bytes_total, found.bytes_kept, found.sha256) == (9, 4, "0" * 64)

@@ -1,4 +1,4 @@
-"""Votes and keys for votes (P-2, P-4, J-17): what a body may carry, and which bytes stay as they came."""
+"""Votes and keys for votes (P-2, P-4, J-17): the fields of a body, and the bytes that stay unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_plain_vote_is_a_decision_and_nothing_else() -> None:
 
 
 @pytest.mark.req("P-2")
-def test_another_input_is_approved_as_the_bytes_that_it_came_in() -> None:
+def test_a_changed_input_is_approved_as_its_received_bytes() -> None:
     raw = b'{"decision":"grant","updated_input":{ "b":1.0,"a":"\\u00e9" }}'
     vote = msgspec.json.decode(raw, type=GrantBody)
     assert bytes(vote.updated_input) == b'{ "b":1.0,"a":"\\u00e9" }'
@@ -34,7 +34,7 @@ def test_another_input_is_approved_as_the_bytes_that_it_came_in() -> None:
     {"decision": "grant", "assertion": {**ASSERTION, "signature": "s" * 2_049}},
     {"decision": "grant", "remember": "always"},
 ])
-def test_a_vote_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_malformed_vote_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(wrong, GrantBody)
 
@@ -47,13 +47,13 @@ def test_a_credential_is_named_in_base64url(credential_id: str) -> None:
         msgspec.convert({**PASSKEY, "credential_id": credential_id}, PasskeyBody)
 
 
-def test_a_question_is_declined_by_null_and_not_by_saying_nothing() -> None:
+def test_a_question_is_declined_by_null_and_not_by_an_absent_field() -> None:
     assert msgspec.convert({"text": None}, AnswerBody).text is None
     with pytest.raises(msgspec.ValidationError, match="missing required field `text`"):
         msgspec.convert({}, AnswerBody)
 
 
-def test_a_label_has_its_length() -> None:
+def test_a_label_has_a_bounded_length() -> None:
     assert msgspec.convert({"public_key": "k", "label": "x" * 128}, SigningKeyBody).label == "x" * 128
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"public_key": "k", "label": "x" * 129}, SigningKeyBody)

@@ -1,4 +1,4 @@
-"""The two kinds of struct that REST has: what is shown leaves out what is absent, what is received forbids the rest."""
+"""The two kinds of struct that REST has: a shown one omits absent fields, a received one forbids unknown fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Received(Body, frozen=True, kw_only=True):
     note: str | None = None
 
 
-def test_what_is_shown_leaves_out_what_is_absent_and_reads_over_what_is_new() -> None:
+def test_a_shown_struct_omits_absent_fields_and_ignores_unknown_ones() -> None:
     assert msgspec.json.encode(Shown(name="a")) == b'{"name":"a"}'
     assert msgspec.json.decode(b'{"name":"a","newer":1}', type=Shown) == Shown(name="a")
 

@@ -1,4 +1,4 @@
-"""A command's body (C-0, racp section 1): what it may say, what the gateway sets itself, what stays bytes (P-2)."""
+"""A command's body (C-0, racp section 1): its fields, those set by the gateway, those that stay bytes (P-2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def body(**fields: Any) -> CommandBody:
 
 
 @pytest.mark.req("C-0")
-def test_a_short_body_has_the_usual_priority_and_waits_its_turn() -> None:
+def test_a_minimal_body_has_the_default_priority_and_waits() -> None:
     short = body()
     assert (short.priority, short.on_busy, short.close_session, short.approval) == (0, "enqueue", False, None)
     assert short.payload is msgspec.UNSET
@@ -34,7 +34,7 @@ def test_a_short_body_has_the_usual_priority_and_waits_its_turn() -> None:
 
 
 @pytest.mark.req("C-0")
-def test_common_fields_are_kept_as_bytes_for_the_answer_that_names_them() -> None:
+def test_common_fields_are_kept_as_bytes_for_the_response_that_names_them() -> None:
     common = {"id": "cmd", "created_at": 7, "tenant_id": None, "actor": {"any": ["thing"]}}
     assert tuple(common) == COMMON_FIELDS
     sent = body(**common)
@@ -43,7 +43,7 @@ def test_common_fields_are_kept_as_bytes_for_the_answer_that_names_them() -> Non
 
 
 @pytest.mark.req("P-2")
-def test_a_payload_stays_the_bytes_that_its_digest_is_of() -> None:
+def test_a_payload_stays_the_bytes_of_its_digest() -> None:
     raw = b'{"type":"execute","target":{},"payload":{ "b":1.0,"a":"\\u00e9" }}'
     assert bytes(msgspec.json.decode(raw, type=CommandBody).payload) == b'{ "b":1.0,"a":"\\u00e9" }'
 
@@ -54,7 +54,7 @@ def test_a_payload_stays_the_bytes_that_its_digest_is_of() -> None:
     {"priority": "high"}, {"timeout_ms": 0}, {"approval": {"required": -1}}, {"approval": {"quorum": 1}},
     {"on_busy": "wait"}, {"close_session": "yes"}, {"state": "queued"},
 ])
-def test_a_body_beyond_its_form_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_malformed_body_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         body(**wrong)
 
@@ -64,7 +64,7 @@ def test_a_body_beyond_its_form_is_refused(wrong: dict[str, Any]) -> None:
     {**PAYLOAD, "mode": ""}, {**PAYLOAD, "mode": "x" * 201}, {**PAYLOAD, "model": ""}, {**PAYLOAD, "temperature": 1},
     {"messages": [{"role": "user", "content": [{"contentType": "html", "value": ""}]}]},
 ])
-def test_a_payload_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
+def test_a_malformed_payload_is_refused(wrong: dict[str, Any]) -> None:
     assert msgspec.convert(PAYLOAD, ExecutePayload).messages[0].content == [ContentPart(contentType="text", value="hi")]
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(wrong, ExecutePayload)

@@ -1,4 +1,4 @@
-"""Sessions, runners and usage as REST shows them: what was not asked apart is absent, what is not known is null."""
+"""Sessions, runners and usage as REST shows them: unrequested groups are absent, unknown values are null."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIGURES: dict[str, Any] = {"turns": 1, "estimated_turns": 0, "input_tokens": 2, 
 
 
 @pytest.mark.req("J-13")
-def test_a_model_that_is_not_known_is_null_and_one_not_asked_for_is_absent() -> None:
+def test_an_unknown_model_is_null_and_an_unrequested_one_absent() -> None:
     assert msgspec.to_builtins(UsageItem(**FIGURES, model=None)) == {**FIGURES, "model": None}
     assert msgspec.to_builtins(UsageItem(**FIGURES, day="2026-11-25")) == {**FIGURES, "day": "2026-11-25"}
 
@@ -36,7 +36,7 @@ def test_a_report_names_its_days_from_and_to() -> None:
 
 
 @pytest.mark.req("N-3")
-def test_a_new_session_is_short_and_says_who_may_write() -> None:
+def test_a_new_session_is_short_and_has_its_workspace_access() -> None:
     session = Session(session_id="s", session_key="k", tenant_id="t", agent_id="shell", state="idle", created_at="t",
                       updated_at="t")
     assert set(msgspec.to_builtins(session)) == {"session_id", "session_key", "tenant_id", "agent_id", "state",
@@ -52,7 +52,7 @@ def test_a_new_session_is_short_and_says_who_may_write() -> None:
     (AuditErasureBody, {"records": [1] * 501}), (AuditErasureBody, {"records": ["1"]}),
     (AuditErasureBody, {"person": "ann"}),
 ])
-def test_a_body_about_the_log_is_held_to_its_form(form: Any, wrong: dict[str, Any]) -> None:
+def test_a_body_about_the_log_is_validated(form: Any, wrong: dict[str, Any]) -> None:
     assert msgspec.convert({"size": 0, "root": "ab" * 32}, AuditResumeBody).size == 0
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(wrong, form)

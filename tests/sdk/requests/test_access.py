@@ -15,7 +15,7 @@ ANN = Actor(type="user", id="ann")
 
 
 @pytest.mark.req("K-1")
-@pytest.mark.parametrize(("asked", "text", "said"), [
+@pytest.mark.parametrize(("asked", "text", "expected"), [
     (access.keys(), "GET /v1/keys", {}), (access.keys(tenant="b"), "GET /v1/keys?tenant=b", {}),
     (access.make_key(ANN, ("viewer", "approver"), ttl_ms=5_000), "POST /v1/keys",
      {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer", "approver"], "ttl_ms": 5_000}),
@@ -29,12 +29,12 @@ ANN = Actor(type="user", id="ann")
     (access.suspend_tenant("b"), "POST /v1/tenants/b/suspend", {}), (access.restore_tenant("b"),
     "POST /v1/tenants/b/restore", {}),
 ])
-def test_a_request_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str, said: dict[str, Any]) -> None:
-    assert (line(asked), body(asked)) == (text, said)
+def test_a_request_is_that_of_the_reference(asked: RequestSpec[Any], text: str, expected: dict[str, Any]) -> None:
+    assert (line(asked), body(asked)) == (text, expected)
 
 
 @pytest.mark.req("M-1")
-def test_the_callers_idempotency_key_is_kept_over_all_attempts() -> None:
+def test_the_callers_idempotency_key_is_used_for_all_attempts() -> None:
     for asked in (access.make_key(ANN, ["viewer"], idempotency_key="own"), access.revoke_key("k",
     idempotency_key="own"),
                   access.end_browser_session("b", idempotency_key="own"), access.try_push_subscription("p",

@@ -20,12 +20,12 @@ PROOF = PasskeyAssertion(authenticator_data="a", client_data_json="b", signature
     (approvals.show("a"), "GET /v1/approvals/a"), (approvals.voted_bytes("a"), "GET /v1/approvals/a/input"),
     (approvals.rule("a", scope="rule", width="exact"), "GET /v1/approvals/a/rule?scope=rule&width=exact"),
 ])
-def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
+def test_a_read_is_that_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
     assert line(asked) == text
 
 
 @pytest.mark.req("P-2", "P-4", "J-17")
-@pytest.mark.parametrize(("asked", "said"), [
+@pytest.mark.parametrize(("asked", "expected"), [
     (approvals.grant("a"), {"decision": "grant"}), (approvals.grant("a", digest="d"), {"decision": "grant",
     "digest": "d"}),
     (approvals.deny("a", comment="no"), {"decision": "deny", "comment": "no"}),
@@ -36,11 +36,11 @@ def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) 
     (approvals.vote("a", "grant", updated_input={"command": "ls"}), {"decision": "grant",
     "updated_input": {"command": "ls"}}),
 ])
-def test_a_vote_says_how_it_is_proven_and_no_more_than_was_given(asked: RequestSpec[Any], said: dict[str, Any]) -> None:
-    assert (line(asked), body(asked)) == ("POST /v1/approvals/a/grants", said)
+def test_a_vote_has_its_method_and_only_the_given_fields(asked: RequestSpec[Any], expected: dict[str, Any]) -> None:
+    assert (line(asked), body(asked)) == ("POST /v1/approvals/a/grants", expected)
 
 
-def test_an_input_that_is_null_is_another_input_and_not_none() -> None:
+def test_a_null_input_is_a_changed_input_and_not_an_absent_one() -> None:
     assert b'"updated_input":null' in (approvals.vote("a", "grant", updated_input=None).body or b"")
     assert b"updated_input" not in (approvals.grant("a").body or b"")
 
@@ -51,7 +51,7 @@ def test_a_vote_may_be_remembered() -> None:
 
 
 @pytest.mark.req("P-3")
-def test_words_decline_by_null_and_a_vote_is_taken_back() -> None:
+def test_a_question_is_declined_by_null_and_a_vote_withdrawn() -> None:
     assert b'"text":null' in (approvals.answer("a", None).body or b"")
     assert body(approvals.answer("a", "yes")) == {"text": "yes"}
     assert line(approvals.withdraw("a")) == "POST /v1/approvals/a/withdrawals"

@@ -17,14 +17,14 @@ from sdk.requests.asked import body, line
     "GET /v1/audit/proof/inclusion?seq=7"),
     (audit.prove_consistency(0, second=9), "GET /v1/audit/proof/consistency?first=0&second=9"),
 ])
-def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
+def test_a_read_is_that_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
     assert line(asked) == text
 
 
-@pytest.mark.parametrize(("asked", "text", "said"), [
+@pytest.mark.parametrize(("asked", "text", "expected"), [
     (audit.erase(records=(1, 2)), "POST /v1/audit/erasures", {"records": [1, 2]}),
     (audit.erase(who="user:ann"), "POST /v1/audit/erasures", {"who": "user:ann"}),
     (audit.resume_signing(3, "ab"), "POST /v1/audit/resume", {"size": 3, "root": "ab"}),
 ])
-def test_a_change_says_what_it_was_given(asked: RequestSpec[Any], text: str, said: dict[str, Any]) -> None:
-    assert (line(asked), body(asked)) == (text, said)
+def test_a_change_carries_its_arguments(asked: RequestSpec[Any], text: str, expected: dict[str, Any]) -> None:
+    assert (line(asked), body(asked)) == (text, expected)

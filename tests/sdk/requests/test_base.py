@@ -20,19 +20,19 @@ def test_a_read_names_its_path_and_what_it_accepts() -> None:
     assert (asked.accept, asked.changes, asked.repeatable) == ("application/json", False, True)
 
 
-def test_an_answer_that_is_no_json_is_its_bytes_of_any_of_its_media() -> None:
+def test_a_response_that_is_not_json_is_its_bytes() -> None:
     asked = read(EXPORT_TRANSCRIPT, "s", format="html")
     assert (asked.accept, asked.read(b"<html>")) == ("*/*", b"<html>")
 
 
 @pytest.mark.parametrize(("query", "text"), [
     ({"a": None, "b": 0, "c": "", "d": "x"}, {"b": "0", "c": "", "d": "x"}), ({}, {}), ({"a": None}, {})])
-def test_parameters_that_are_none_are_left_out(query: dict[str, object], text: dict[str, str]) -> None:
+def test_parameters_that_are_none_are_omitted(query: dict[str, object], text: dict[str, str]) -> None:
     assert written(query) == text
 
 
 @pytest.mark.req("M-1")
-def test_a_change_is_sent_again_only_under_a_key_that_the_gateway_remembers() -> None:
+def test_a_change_is_retried_only_under_an_idempotency_key() -> None:
     fresh = change(SUBMIT_COMMAND)
     assert (fresh.body, fresh.content_type) == (b"{}", "application/json")
     assert not fresh.repeatable
@@ -50,12 +50,12 @@ def test_an_upload_is_the_body_in_the_operations_media_type() -> None:
     assert (file.body, file.file, file.query) == (None, Path("t.jsonl"), {"agent_id": "shell"})
 
 
-def test_what_the_gateway_says_of_itself_lies_outside_of_the_table() -> None:
+def test_the_health_and_openapi_requests_are_outside_the_table() -> None:
     asked = document("/healthz", Health)
     assert (asked.path, asked.read(b'{"ok":true,"newer":1}')) == ("/healthz", Health(ok=True))
 
 
-def test_a_request_without_arguments_has_the_methods_docstring_and_answer() -> None:
+def test_a_request_without_arguments_has_the_methods_docstring_and_result() -> None:
     made = plain(GET_COMMAND, "Read it.")
     assert made.__doc__ == "Read it."
     assert made.__annotations__["return"] == "RequestSpec[Command]"

@@ -18,6 +18,6 @@ def test_a_message_is_its_own_idempotency_key() -> None:
     assert body(asked)["text"] == "hi"
 
 
-def test_one_without_a_number_gets_a_fresh_key() -> None:
+def test_a_message_without_a_number_gets_a_new_key() -> None:
     asked = receive(InboundBody(channel="telegram", chat_type="direct", sender="ann"))
     assert asked.with_key("fresh").key == "fresh"

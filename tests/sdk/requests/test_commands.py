@@ -14,20 +14,20 @@ from sdk.requests.asked import body, line
 
 @pytest.mark.req("C-0")
 def test_a_text_becomes_one_message_of_a_person() -> None:
-    said = body(commands.submit("ls", agent="shell", workspace="/w", tools=["bash"], approvals=2, timeout_ms=5))
-    assert said["payload"]["messages"] == [
+    sent = body(commands.submit("ls", agent="shell", workspace="/w", tools=["bash"], approvals=2, timeout_ms=5))
+    assert sent["payload"]["messages"] == [
         {"role": "user", "content": [{"contentType": "text", "value": "ls"}]}]
-    assert (said["payload"]["tools"], said["target"]) == (["bash"], {"agent_id": "shell", "workspace": "/w"})
-    assert (said["type"], said["approval"], said["timeout_ms"]) == ("execute", {"required": 2}, 5)
-    assert said.keys() == {"type", "target", "payload", "approval", "timeout_ms"}
+    assert (sent["payload"]["tools"], sent["target"]) == (["bash"], {"agent_id": "shell", "workspace": "/w"})
+    assert (sent["type"], sent["approval"], sent["timeout_ms"]) == ("execute", {"required": 2}, 5)
+    assert sent.keys() == {"type", "target", "payload", "approval", "timeout_ms"}
 
 
 @pytest.mark.req("C-0")
-def test_a_payload_is_sent_as_it_is_and_no_wish_is_none() -> None:
-    said = body(commands.submit(ExecutePayload(messages=[], land=True), session_id="s"))
-    assert said["payload"]["land"] is True
-    assert "approval" not in said
-    assert "timeout_ms" not in said
+def test_a_payload_is_sent_unchanged_and_unset_options_are_absent() -> None:
+    sent = body(commands.submit(ExecutePayload(messages=[], land=True), session_id="s"))
+    assert sent["payload"]["land"] is True
+    assert "approval" not in sent
+    assert "timeout_ms" not in sent
 
 
 def test_a_submission_may_wait_for_the_end() -> None:
@@ -38,12 +38,12 @@ def test_a_submission_may_wait_for_the_end() -> None:
 
 @pytest.mark.req("C-2", "C-6")
 @pytest.mark.parametrize("verb", ["cancel", "pause", "resume"])
-def test_a_verb_is_a_command_about_a_command(verb: str) -> None:
+def test_a_control_verb_is_a_command_about_a_command(verb: str) -> None:
     asked: RequestSpec[Any] = getattr(commands, verb)("cmd_1", reason="late", wait_s=3, idempotency_key="own")
-    said = body(asked)
-    assert (said["type"], said["target"], said["reason"]) == (verb, {"command_id": "cmd_1"}, "late")
+    sent = body(asked)
+    assert (sent["type"], sent["target"], sent["reason"]) == (verb, {"command_id": "cmd_1"}, "late")
     assert (line(asked), asked.wait_s, asked.key) == ("POST /v1/commands", 3, "own")
-    assert "payload" not in said
+    assert "payload" not in sent
 
 
 @pytest.mark.parametrize(("asked", "text"), [
@@ -51,12 +51,12 @@ def test_a_verb_is_a_command_about_a_command(verb: str) -> None:
     (commands.listing(kind="cancel", state="queued"), "GET /v1/commands?state=queued&type=cancel"),
     (commands.status("c", since="1", wait=0), "GET /v1/commands/c/status?since=1&wait=0"),
 ])
-def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
+def test_a_read_is_that_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
     assert line(asked) == text
 
 
 @pytest.mark.req("S-1", "S-2")
-def test_a_status_is_read_by_the_name_of_its_event() -> None:
+def test_a_status_is_decoded_by_the_name_of_its_event() -> None:
     following = commands.follow("c", since="7")
     assert (following.path, following.since) == ("/v1/commands/c/status", "7")
     beat = b'{"event":"heartbeat","command_id":"c","agent_id":"a","at":"t","state":"running"}'

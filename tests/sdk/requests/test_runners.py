@@ -11,17 +11,17 @@ from interlock.sdk.requests import runners
 from sdk.requests.asked import body, line
 
 
-@pytest.mark.parametrize(("asked", "text", "said"), [
+@pytest.mark.parametrize(("asked", "text", "expected"), [
     (runners.offer_pairing(), "POST /v1/runners/pairings", {}),
     (runners.rotate_runner("r/1"), "POST /v1/runners/r%2F1/rotate", {}),
     (runners.revoke_runner("r"), "POST /v1/runners/r/revoke", {}),
 ])
-def test_a_change_says_what_it_was_given(asked: RequestSpec[Any], text: str, said: dict[str, Any]) -> None:
-    assert (line(asked), body(asked)) == (text, said)
+def test_a_change_carries_its_arguments(asked: RequestSpec[Any], text: str, expected: dict[str, Any]) -> None:
+    assert (line(asked), body(asked)) == (text, expected)
 
 
 @pytest.mark.req("L-3", "M-1")
-def test_a_pairing_code_is_used_up_so_it_is_never_sent_twice() -> None:
+def test_a_pairing_code_is_used_once_and_never_sent_twice() -> None:
     asked = runners.pair("ABCD", device_name="host")
     assert body(asked) == {"code": "ABCD", "device_name": "host"}
     assert not asked.with_key("fresh").repeatable

@@ -24,11 +24,11 @@ from sdk.requests.asked import body, line
     (sessions.events(wait=5), "GET /v1/events?wait=5"), (sessions.changes("s"), "GET /v1/sessions/s/changes"),
     (sessions.diff("s"), "GET /v1/sessions/s/changes/git"),
 ])
-def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
+def test_a_read_is_that_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
     assert line(asked) == text
 
 
-@pytest.mark.parametrize(("asked", "text", "said"), [
+@pytest.mark.parametrize(("asked", "text", "expected"), [
     (sessions.close("s"), "POST /v1/sessions/s/close", {"reason": "asked for"}),
     (sessions.compact("s", instructions="keep names"), "POST /v1/sessions/s/compact", {"instructions": "keep names"}),
     (sessions.release("s", "gw_2"), "POST /v1/sessions/s/release", {"to": "gw_2"}),
@@ -40,19 +40,19 @@ def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) 
     (sessions.delete("s"), "DELETE /v1/sessions/s", {"reason": "asked for"}),
     (sessions.ticket("/v1/events"), "POST /v1/stream-tickets", {"path": "/v1/events"}),
 ])
-def test_a_change_says_what_it_was_given(asked: RequestSpec[Any], text: str, said: dict[str, Any]) -> None:
-    assert (line(asked), body(asked)) == (text, said)
+def test_a_change_carries_its_arguments(asked: RequestSpec[Any], text: str, expected: dict[str, Any]) -> None:
+    assert (line(asked), body(asked)) == (text, expected)
 
 
 @pytest.mark.req("I-4")
-def test_a_field_that_is_left_out_stays_and_one_that_is_none_is_cleared() -> None:
+def test_an_omitted_field_stays_and_a_field_of_none_is_cleared() -> None:
     asked = sessions.patch("s", EntryBody(label=None, model_override="m"))
     assert msgspec.json.decode(asked.body or b"") == {"label": None, "modelOverride": "m"}
     assert line(asked) == "PATCH /v1/sessions/s"
 
 
 @pytest.mark.req("S-1")
-def test_streams_go_on_from_a_cursor_and_read_their_own_events() -> None:
+def test_streams_continue_from_a_cursor_and_decode_their_own_events() -> None:
     following = sessions.follow("s", since="7", view="raw")
     assert (following.path, following.query, following.since) == ("/v1/sessions/s/frames", {"view": "raw"}, "7")
     assert isinstance(following.read("frame", b'{"kind":"C","frame":{}}'), FrameEvent)

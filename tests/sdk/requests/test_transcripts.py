@@ -21,11 +21,11 @@ pytestmark = pytest.mark.req("X-6")
     (transcripts.export("s", format="html", view="raw"), "GET /v1/sessions/s/export?format=html&view=raw"),
     (transcripts.examine("s"), "GET /v1/sessions/s/doctor"),
 ])
-def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
+def test_a_read_is_that_of_the_reference(asked: RequestSpec[Any], text: str) -> None:
     assert line(asked) == text
 
 
-@pytest.mark.parametrize(("asked", "text", "said"), [
+@pytest.mark.parametrize(("asked", "text", "expected"), [
     (transcripts.repair("s"), "POST /v1/sessions/s/repair", {}),
     (transcripts.label("s", "e", "mark"), "POST /v1/sessions/s/labels", {"entry_id": "e", "label": "mark"}),
     (transcripts.branch("s", "e", summary="tried"), "POST /v1/sessions/s/branches", {"entry_id": "e",
@@ -35,15 +35,15 @@ def test_a_read_is_the_one_of_the_reference(asked: RequestSpec[Any], text: str) 
                                                             {"entry_id": "e"}),
     (transcripts.take_in("{}", "shell"), "POST /v1/sessions/import", {"content": "{}", "agent_id": "shell"}),
 ])
-def test_a_change_says_what_it_was_given(asked: RequestSpec[Any], text: str, said: dict[str, Any]) -> None:
-    assert (line(asked), body(asked)) == (text, said)
+def test_a_change_carries_its_arguments(asked: RequestSpec[Any], text: str, expected: dict[str, Any]) -> None:
+    assert (line(asked), body(asked)) == (text, expected)
 
 
-def test_a_label_is_taken_away_by_null() -> None:
+def test_a_label_is_removed_by_null() -> None:
     assert b'"label":null' in (transcripts.label("s", "e", None).body or b"")
 
 
-def test_a_long_file_is_the_body_and_the_query_says_for_whom() -> None:
+def test_a_long_file_is_the_body_and_the_query_names_its_session() -> None:
     asked = transcripts.upload(Path("t.jsonl"), "shell", workspace="/w")
     assert (line(asked), asked.file) == ("POST /v1/sessions/import?agent_id=shell&workspace=/w", Path("t.jsonl"))
     assert transcripts.upload(b"x", "shell").body == b"x"
