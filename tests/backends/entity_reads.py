@@ -12,11 +12,11 @@ from interlock.ports.access import AccessReads
 from interlock.ports.entities import Entity, Op, RowCondition
 
 SAMPLES = {"str": ("x",), "int": (1,), "bool": (False, True), "str | None": (None, "x"), "Sequence[str]": (["x"],)}
-"""What each kind of parameter is called with; the first of them while another one varies."""
+"""The arguments for each kind of parameter; the first of them while another one varies."""
 
 
 class EntityRead(NamedTuple):
-    """What a named read asks for."""
+    """The parameters of a named read."""
 
     name: str
     entity: Entity[Any]

@@ -22,14 +22,14 @@ def batch(*tenants: str) -> WriteBatch:
 
 
 class Log:
-    """Writes batches under numbers that go on, and is full as often as a test says."""
+    """Writes batches under consecutive numbers, and is full as often as a test sets."""
 
     def __init__(self, full: int = 0) -> None:
         self.room, self.full = AuditRoom(), full
         self.seqs: dict[str, int] = {}
-        self.woken: list[str] = []
+        self.woken_tenants: list[str] = []
         self.signed: list[str] = []
-        self.room.watch(self.woken.append)
+        self.room.watch(self.woken_tenants.append)
 
     async def write(self, given: WriteBatch) -> Receipt:
         if self.full:
@@ -49,19 +49,19 @@ class Log:
         return await self.room.commit(batch(*tenants), self.write)
 
 
-async def test_the_signer_is_woken_from_the_record_that_is_due_on_and_for_no_other_tenant() -> None:
+async def test_the_signer_is_woken_from_the_due_record_and_only_for_its_tenant() -> None:
     log = Log()
     await log.commit("t1", "t1")
-    assert log.woken == []  # Nothing is due while no one has said so.
+    assert log.woken_tenants == []  # Nothing is due before the first report.
     log.room.expect("t1", 4)
     await log.commit("t1", "t2")
-    assert log.woken == []
+    assert log.woken_tenants == []
     await log.commit("t1", "t1", "t2")
     await log.commit("t1")
-    assert log.woken == ["t1", "t1"]
+    assert log.woken_tenants == ["t1", "t1"]
     log.room.expect("t1", 100)
     await log.commit("t1")
-    assert log.woken == ["t1", "t1"]
+    assert log.woken_tenants == ["t1", "t1"]
 
 
 async def test_a_tenant_whose_first_record_was_written_here_is_known() -> None:
@@ -91,7 +91,7 @@ async def test_a_log_that_cannot_be_signed_fails_its_batch_with_the_reason() -> 
         await log.commit("t1")
 
 
-async def test_what_can_never_fit_and_a_bound_that_no_one_makes_room_in_are_refused() -> None:
+async def test_a_batch_that_cannot_fit_is_refused_also_without_a_signer() -> None:
     with pytest.raises(NoRoom):
         await Log(full=1).commit("t1")  # No signer is bound.
     log = Log(full=1)
@@ -101,7 +101,7 @@ async def test_what_can_never_fit_and_a_bound_that_no_one_makes_room_in_are_refu
     assert log.signed == []
 
 
-async def test_others_may_take_the_room_only_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_may_take_the_room_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_room, "TRIES", 3)
     log = Log(full=9)
     log.room.bind(log.sign)

@@ -1,4 +1,4 @@
-"""What an entity declares becomes columns and back, and the parts of SQL that both databases share."""
+"""An entity's declaration becomes columns and back, and the parts of SQL that both databases share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.protocol.records import RunnerRecord, SpendingRecord
 RUNNER = RunnerRecord(runner_id="r", tenant_id="t", token_sha256="h", device_name="d", created_ms=1, last_seen_ms=2)
 
 
-def test_a_record_is_what_its_row_says_with_the_noted_column_over_the_body() -> None:
+def test_a_record_is_read_from_its_row_with_the_noted_column_over_the_body() -> None:
     *_, noted, body = row_of(RUNNERS, RUNNER, "sqlite")
     assert noted == 2
     assert record_of(RUNNERS, (body, 9)).last_seen_ms == 9
@@ -21,7 +21,7 @@ def test_a_record_is_what_its_row_says_with_the_noted_column_over_the_body() -> 
     assert searched(RUNNERS, "sqlite", RUNNER) == ("r", "t", "h")
 
 
-def test_a_row_that_is_put_again_stays_its_tenants_and_keeps_what_is_noted_alone() -> None:
+def test_a_replaced_row_keeps_its_tenant_and_its_separately_noted_column() -> None:
     assert changed_by_put(KEYS, "sqlite") == ["key_sha256", "body"]
     assert "ON CONFLICT (tenant_id, key_id)" in on_conflict(KEYS, "postgres")
     assert on_conflict(KEYS, "sqlite").endswith("WHERE api_key.tenant_id = excluded.tenant_id")

@@ -23,7 +23,7 @@ def command(state: Any, **more: Any) -> CommandRecord:
     return CommandRecord(command=made, session_id="s1", created_ms=1)
 
 
-def test_a_session_is_read_as_it_was_put() -> None:
+def test_a_session_is_read_back_unchanged() -> None:
     assert rows.session_of(rows.session_row(SESSION)) == SESSION
     touched = rows.session_touch(SESSION)
     assert sorted(map(str, touched)) == sorted(map(str, rows.session_row(SESSION)))
@@ -31,7 +31,7 @@ def test_a_session_is_read_as_it_was_put() -> None:
 
 @pytest.mark.req("H-5")
 @pytest.mark.parametrize("stored", [b"not json", b"[]", None, 7])
-def test_counts_that_cannot_be_read_do_not_make_a_session_unreadable(stored: Any) -> None:
+def test_unreadable_counts_do_not_make_a_session_unreadable(stored: Any) -> None:
     row = list(rows.session_row(SESSION))
     row[10] = stored
 
@@ -48,7 +48,7 @@ def test_a_command_has_its_end_in_a_column_of_its_own_only_once_it_has_ended() -
     assert rows.command_of((row[-1],)) == ended
 
 
-def test_a_kept_answer_and_a_file_are_read_as_they_were_put() -> None:
+def test_a_stored_response_and_a_file_are_read_back_unchanged() -> None:
     kept = IdempotencyRecord(tenant_id="t1", scope="s", fingerprint="f", status=202, headers={"Location": "/x"},
                              body=b"\x00", created_ms=1, command_id="cmd_1")
     file = FileRecord(session_id="s1", transfer_id="tr", name="a", media_type="text/plain", size=1, sha256="0" * 64,

@@ -22,7 +22,7 @@ SOURCE = inspect.getsource(sql_reads.SqlReading)
     ("_queries", sqlite_queries), ("_queries", postgres_queries),
     ("_entities", sqlite_entities), ("_entities", postgres_entities),
 ])
-def test_each_engine_has_every_statement_that_is_asked_for(attribute: str, module: ModuleType) -> None:
+def test_each_engine_has_every_required_statement(attribute: str, module: ModuleType) -> None:
     named = set(re.findall(rf"\bself\.{attribute}\.(\w+)", SOURCE))
     assert named
     assert named - set(vars(module)) == set()

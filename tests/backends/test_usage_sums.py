@@ -17,7 +17,7 @@ def query(**fields: object) -> UsageQuery:
 
 
 @pytest.mark.req("J-13")
-def test_only_what_is_asked_for_is_kept_apart() -> None:
+def test_only_requested_dimensions_are_separated() -> None:
     sql = usage_sums.usage_sums(frozenset({"day", "model"}), ASKED)
 
     assert "GROUP BY day, model" in sql
@@ -33,7 +33,7 @@ def test_the_values_are_in_the_order_of_the_statement() -> None:
     assert len(values) == len(ASKED)
 
 
-def test_rows_are_read_with_the_count_of_those_behind_the_limit() -> None:
+def test_rows_are_read_with_the_count_of_those_beyond_the_limit() -> None:
     figures = list(range(1, len(USAGE_FIGURES) + 1))
     row = [5, "shell", "m", "s1", "kim", *figures, 40]
     whole = [0, "", "", "", "", *[10 * one for one in figures], 1]

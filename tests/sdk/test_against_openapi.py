@@ -57,7 +57,7 @@ class Method(NamedTuple):
     verb: Any
 
     def __str__(self) -> str:
-        return f"{self.room}.{self.name}"
+        return f"{self.resource}.{self.name}"
 
 
 def methods() -> Iterator[Method]:

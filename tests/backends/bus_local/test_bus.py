@@ -14,12 +14,12 @@ from interlock.ports.bus import BusError, NoResponder
 pytestmark = pytest.mark.anyio
 
 
-async def test_one_that_is_cut_off_hears_nothing_and_is_told_of_the_gap_when_it_is_back() -> None:
+async def test_a_disconnected_member_receives_nothing_and_then_learns_of_the_gap() -> None:
     hub = Hub()
     a, b = LocalBus(hub), LocalBus(hub)
-    heard: list[bytes] = []
+    received: list[bytes] = []
     gaps: list[str] = []
-    await b.subscribe("x", heard.append)
+    await b.subscribe("x", received.append)
     b.on_gap(lambda: gaps.append("gap"))
     b.cut_off()
     a.publish("x", b"lost")
@@ -31,24 +31,24 @@ async def test_one_that_is_cut_off_hears_nothing_and_is_told_of_the_gap_when_it_
     assert gaps == ["gap"]
     a.publish("x", b"heard")
     await asyncio.sleep(0)
-    assert heard == [b"heard"]
+    assert received == [b"heard"]
     assert b.counts().dropped == 1
 
 
-async def test_a_reader_that_is_far_behind_loses_the_newest_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_far_behind_loses_the_newest_and_learns_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WAITING_NOTES", 2)
     bus = LocalBus()
-    heard: list[bytes] = []
+    received: list[bytes] = []
     gaps: list[int] = []
-    await bus.subscribe("x", heard.append)
-    bus.on_gap(lambda: gaps.append(len(heard)))
+    await bus.subscribe("x", received.append)
+    bus.on_gap(lambda: gaps.append(len(received)))
     for body in (b"1", b"2", b"3", b"4"):
         bus.publish("x", body)
     await asyncio.sleep(0)
-    assert (heard, gaps, bus.counts().missed) == ([b"1", b"2"], [2], 2)
+    assert (received, gaps, bus.counts().missed) == ([b"1", b"2"], [2], 2)
 
 
-async def test_who_is_busy_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_server_counts_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "UNDER_WAY", 1)
     bus = LocalBus()
     gate = asyncio.Event()
@@ -67,7 +67,7 @@ async def test_who_is_busy_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None
     await bus.close()
 
 
-async def test_requests_that_wait_when_the_bus_is_closed_end_in_their_order() -> None:
+async def test_waiting_requests_of_a_closed_bus_end_in_order() -> None:
     """Else the same seed would not decide the same in a simulation."""
     hub = Hub()
     asking, answering = LocalBus(hub), LocalBus(hub)
@@ -91,7 +91,7 @@ async def test_requests_that_wait_when_the_bus_is_closed_end_in_their_order() ->
     await answering.close()
 
 
-async def test_answers_under_way_end_in_their_order_when_their_server_ends() -> None:
+async def test_answers_in_progress_end_in_order_when_their_server_ends() -> None:
     """Else the same seed would not decide the same in a simulation."""
     bus = LocalBus()
     ended = list[bytes]()

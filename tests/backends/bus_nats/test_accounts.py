@@ -45,7 +45,7 @@ def paper(tmp_path: Path) -> Certificates:
 
 
 async def works(address: str) -> bool:
-    """Whether a request goes over the bus and comes back."""
+    """Whether a request over the bus is answered."""
     bus = await open_bus(read_places(address), "t")
     try:
         async def echo(body: bytes) -> bytes:
@@ -59,25 +59,25 @@ async def works(address: str) -> bool:
 
 async def refused(address: str) -> str:
     """The sentence with which a gateway would not start."""
-    with pytest.raises(BusError) as told:
+    with pytest.raises(BusError) as raised:
         await open_bus(read_places(address), "t")
-    sentence = str(told.value)
+    sentence = str(raised.value)
     assert sentence.startswith("--bus: ")
     assert "\n" not in sentence
     return sentence
 
 
-async def test_a_user_and_password_are_used_whatever_is_in_them(start: Start) -> None:
+async def test_a_user_and_password_with_any_characters_are_used(start: Start) -> None:
     there = await start("--user", "u", "--pass", "p@ss/w:rd")
     assert await works(f"nats://u:p%40ss%2Fw%3Ard@{there}")
     for wrong in (f"nats://u:no@{there}", f"nats://{there}"):
-        said = await refused(wrong)
-        assert "refuses this gateway (Authorization Violation)" in said
-        assert "user and password" in said
-        assert "u:no" not in said
+        message = await refused(wrong)
+        assert "refuses this gateway (Authorization Violation)" in message
+        assert "user and password" in message
+        assert "u:no" not in message
 
 
-async def test_a_token_stands_in_the_address_or_in_a_file(start: Start, tmp_path: Path) -> None:
+async def test_a_token_is_in_the_address_or_in_a_file(start: Start, tmp_path: Path) -> None:
     there = await start("--auth", "s3cret")
     (tmp_path / "token").write_text("s3cret\n")
     assert await works(f"nats://s3cret@{there}")
@@ -131,14 +131,14 @@ async def test_a_server_may_want_a_certificate_of_the_gateway(start: Start, pape
     assert "?cert=FILE&key=FILE" in without.reason(ConnectionResetError("Connection lost"))
 
 
-async def test_nothing_is_said_in_clear_to_a_server_that_was_to_be_reached_by_tls(
+async def test_nothing_is_sent_in_clear_to_a_server_of_a_tls_address(
     start: Start, paper: Certificates
 ) -> None:
-    """Anyone who stands between could have taken TLS out of the server's first words."""
+    """A man in the middle could have removed TLS from the server's first message."""
     there = await start("--user", "u", "--pass", "secret")
-    said = await refused(f"tls://u:secret@{there}?ca={paper.ca}")
-    assert "does not ask for TLS" in said
-    assert "secret" not in said
+    message = await refused(f"tls://u:secret@{there}?ca={paper.ca}")
+    assert "does not ask for TLS" in message
+    assert "secret" not in message
     connections: list[bytes] = []
 
     async def stripped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,7 +154,7 @@ async def test_nothing_is_said_in_clear_to_a_server_that_was_to_be_reached_by_tl
     assert set(connections) == {b""}
 
 
-async def test_a_gateway_at_work_that_is_refused_goes_on_asking(tmp_path: Path) -> None:
+async def test_a_running_gateway_that_is_refused_keeps_retrying(tmp_path: Path) -> None:
     """A password that is changed on the servers first must not end the gateways."""
     port = free_port()
 
@@ -182,11 +182,11 @@ async def test_a_gateway_at_work_that_is_refused_goes_on_asking(tmp_path: Path) 
     "", "localhost", "http://a", "nats://", "nats://a:port", "nats://a:4222,", "nats://a?password=x", "nats://a?ca=/none",
     "nats://who:secret@a:b", "nats://u:secret@a,nats://v:secret@b", "ws://a",
 ])
-def test_what_is_no_address_is_one_sentence_without_secrets(text: str) -> None:
-    with pytest.raises(BusError) as told:
+def test_an_invalid_address_is_refused_in_one_sentence_without_secrets(text: str) -> None:
+    with pytest.raises(BusError) as raised:
         read_places(text)
-    assert str(told.value).startswith("--bus: ")
-    assert "secret" not in str(told.value)
+    assert str(raised.value).startswith("--bus: ")
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("name", "content", "expected"), [
@@ -197,7 +197,7 @@ def test_what_is_no_address_is_one_sentence_without_secrets(text: str) -> None:
     ("token", "", "no token"), ("token", "two words", "no token"), ("token", "t\u00e4", "cannot be read"),
     ("key", "", "name that with cert"), ("ca", "no certificate", "certificate cannot be used"),
 ])
-def test_a_file_that_holds_something_else_is_said_before_anything_is_started(
+def test_a_wrong_credentials_file_is_reported_before_anything_starts(
     tmp_path: Path, name: str, content: str, expected: str
 ) -> None:
     (tmp_path / "file").write_text(content)
@@ -205,7 +205,7 @@ def test_a_file_that_holds_something_else_is_said_before_anything_is_started(
         read_places(f"nats://a?{name}={tmp_path / 'file'}")
 
 
-def test_one_account_is_enough(tmp_path: Path) -> None:
+def test_one_account_is_sufficient(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     with pytest.raises(BusError, match="one account"):
         read_places(f"nats://u:p@a?token={tmp_path / 'token'}")

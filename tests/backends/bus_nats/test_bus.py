@@ -29,7 +29,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Server:
-    """A server of a test's own, which goes and comes back at the same address."""
+    """A server of a test's own, which stops and restarts at the same address."""
 
     def __init__(self, directory: Path) -> None:
         self.port = free_port()
@@ -61,30 +61,30 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 async def gap(bus: NatsBus) -> asyncio.Event:
-    told = asyncio.Event()
-    bus.on_gap(told.set)
-    return told
+    was_notified = asyncio.Event()
+    bus.on_gap(was_notified.set)
+    return was_notified
 
 
 async def until_away(bus: NatsBus) -> None:
-    while bus.connected():  # The kernel tells it of the broken link; the loop only has to hear it.
+    while bus.connected():  # The kernel reports the broken link; the loop only has to read that.
         await asyncio.sleep(0)
 
 
-async def test_a_server_that_goes_and_comes_back_is_a_gap_and_nothing_more(server: Server) -> None:
+async def test_a_restarted_server_is_a_gap_and_nothing_more(server: Server) -> None:
     await server.start()
     a, b = await open_bus(read_places(server.url), "t"), await open_bus(read_places(server.url), "t")
-    heard: list[bytes] = []
+    bodies: list[bytes] = []
     arrived = asyncio.Event()
 
-    def told(body: bytes) -> None:
-        heard.append(body)
+    def was_notified(body: bytes) -> None:
+        bodies.append(body)
         arrived.set()
 
     async def echo(body: bytes) -> bytes:
         return body
 
-    await b.subscribe("x", told)
+    await b.subscribe("x", was_notified)
     await b.serve("ask", echo)
     gaps = await gap(a), await gap(b)
     await server.stop()
@@ -95,63 +95,63 @@ async def test_a_server_that_goes_and_comes_back_is_a_gap_and_nothing_more(serve
         await a.request("ask", b"", 60_000)
     assert a.counts() == (0, 1, 0)
     await server.start()
-    for told_of_it in gaps:
-        await asyncio.wait_for(told_of_it.wait(), 20)
+    for notified in gaps:
+        await asyncio.wait_for(notified.wait(), 20)
     a.publish("x", b"heard")
     await asyncio.wait_for(arrived.wait(), 10)
-    assert heard == [b"heard"]
+    assert bodies == [b"heard"]
     assert await a.request("ask", b"again", 5_000) == b"again"
     assert await a.request("ask", bytes(3 * PART_BYTES), 5_000) == bytes(3 * PART_BYTES)
     await a.close()
     await b.close()
 
 
-async def test_a_gateway_starts_without_the_bus_and_finds_it_later(server: Server) -> None:
+async def test_a_gateway_starts_without_the_bus_and_connects_later(server: Server) -> None:
     bus = await open_bus(read_places(server.url), "t")
-    heard = asyncio.Event()
-    await bus.subscribe("x.>", lambda _: heard.set())
+    bodies = asyncio.Event()
+    await bus.subscribe("x.>", lambda _: bodies.set())
     assert not bus.connected()
     bus.publish("x.1", b"")
     assert bus.counts().dropped == 1
-    told = await gap(bus)
+    was_notified = await gap(bus)
     await server.start()
-    await asyncio.wait_for(told.wait(), 20)
+    await asyncio.wait_for(was_notified.wait(), 20)
     assert bus.connected()
     bus.publish("x.1", b"")
-    await asyncio.wait_for(heard.wait(), 10)
+    await asyncio.wait_for(bodies.wait(), 10)
     await bus.close()
 
 
-async def test_clusters_that_share_a_server_do_not_hear_each_other(nats_server: str) -> None:
+async def test_clusters_that_share_a_server_are_isolated(nats_server: str) -> None:
     ours, theirs = await open_bus(read_places(nats_server), "ours"), await open_bus(read_places(nats_server), "theirs")
-    heard: list[bytes] = []
+    bodies: list[bytes] = []
     end = asyncio.Event()
-    await ours.subscribe("x", heard.append)
+    await ours.subscribe("x", bodies.append)
     await ours.subscribe("end", lambda _: end.set())
     theirs.publish("x", b"theirs")
     theirs.publish("end", b"")
     ours.publish("x", b"ours")
     ours.publish("end", b"")
     await asyncio.wait_for(end.wait(), 10)
-    assert heard == [b"ours"]
+    assert bodies == [b"ours"]
     await ours.close()
     await theirs.close()
 
 
-async def test_a_reader_that_blocks_is_told_of_the_gap(nats_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_blocking_reader_learns_of_the_gap(nats_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_module, "WAITING_NOTES", 2)
     monkeypatch.setattr("interlock.backends.bus_nats.bus.GAP_AFTER_S", 0)
     bus = await open_bus(read_places(nats_server), "slow")
-    told = await gap(bus)
+    was_notified = await gap(bus)
     await bus.subscribe("x", lambda _: None)
     for _ in range(2_000):
         bus.publish("x", b"1")
-    await asyncio.wait_for(told.wait(), 10)
+    await asyncio.wait_for(was_notified.wait(), 10)
     assert bus.counts().missed > 0
     await bus.close()
 
 
-async def test_who_is_waiting_for_an_answer_is_told_at_once_that_the_bus_was_lost(server: Server) -> None:
+async def test_an_open_request_fails_immediately_when_the_bus_is_lost(server: Server) -> None:
     await server.start()
     a, b = [await open_bus(read_places(server.url), "lost") for _ in range(2)]
     asked = asyncio.Event()
@@ -172,7 +172,7 @@ async def test_who_is_waiting_for_an_answer_is_told_at_once_that_the_bus_was_los
         await b.close()
 
 
-async def test_what_is_subscribed_or_ended_while_the_server_is_away_is_so_when_it_is_back(server: Server) -> None:
+async def test_subscriptions_changed_during_an_outage_apply_after_it(server: Server) -> None:
     await server.start()
     a, b = await open_bus(read_places(server.url), "t"), await open_bus(read_places(server.url), "t")
     received: list[bytes] = []
@@ -207,8 +207,8 @@ async def test_what_is_subscribed_or_ended_while_the_server_is_away_is_so_when_i
         await b.close()
 
 
-async def test_an_answer_that_comes_after_a_probe_was_given_up_leaves_the_link_as_it_is(server: Server) -> None:
-    """nats-py breaks a link on which the answer to a cancelled flush comes."""
+async def test_a_late_reply_to_an_abandoned_probe_does_not_break_the_link(server: Server) -> None:
+    """nats-py breaks a link on which the reply to a cancelled flush arrives."""
     await server.start()
     bus = await open_bus(read_places(server.url), "t")
     lost = await gap(bus)
@@ -216,13 +216,13 @@ async def test_an_answer_that_comes_after_a_probe_was_given_up_leaves_the_link_a
     with pytest.raises(CutOff):
         await bus.probe(20)
     server.signal(signal.SIGCONT)
-    await bus.probe(5_000)  # The answers before this one have come.
+    await bus.probe(5_000)  # The earlier replies have arrived.
     assert not lost.is_set()
     await bus.close()
 
 
 @pytest.mark.parametrize("is_asking", [False, True], ids=["notes", "notes and a request"])
-async def test_a_bus_whose_server_stands_still_closes_and_leaves_no_task(server: Server, is_asking: bool) -> None:
+async def test_a_bus_with_a_hanging_server_closes_and_leaves_no_task(server: Server, is_asking: bool) -> None:
     """The library swallows a cancel of a task that waits until its bytes are written."""
     await server.start()
     tasks_before = asyncio.all_tasks()

@@ -26,7 +26,7 @@ def test_lines_are_appended_for_each_tenant_and_only_the_owner_reads_them(tmp_pa
 
 @pytest.mark.parametrize(("kept", "after"), [
     (b"one\ntw", b"one\nnew\n"), (b"half", b"new\n"), (b"one\n", b"one\nnew\n"), (b"", b"new\n")])
-def test_what_a_power_cut_left_of_a_line_goes_before_the_next_one(kept: bytes, after: bytes, tmp_path: Path) -> None:
+def test_the_rest_of_a_torn_line_is_removed_before_the_next_one(kept: bytes, after: bytes, tmp_path: Path) -> None:
     files = CheckpointFiles(tmp_path)
     files.path("t1").write_bytes(kept)
     files.append("t1", b"new\n")
@@ -40,10 +40,10 @@ def test_a_torn_last_line_is_not_the_newest(tmp_path: Path) -> None:
 
     assert files.newest("t1", 0) == [b"one\n"]
     files.path("t1").write_bytes(b"half")
-    assert files.newest("t1", 0) == [b"half"]  # Nothing before it says otherwise.
+    assert files.newest("t1", 0) == [b"half"]  # Nothing before it contradicts that.
 
 
-def test_a_log_that_is_set_aside_begins_again_and_the_earlier_ones_stay(tmp_path: Path) -> None:
+def test_a_log_set_aside_begins_again_and_earlier_ones_are_kept(tmp_path: Path) -> None:
     files = CheckpointFiles(tmp_path)
     files.set_aside("t1")
     for line in (b"first\n", b"second\n"):

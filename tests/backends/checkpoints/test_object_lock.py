@@ -1,4 +1,4 @@
-"""Checkpoints in a store that does not allow deleting them, with a real server that speaks S3 (U-3)."""
+"""Checkpoints in a store that does not allow deleting them, with a real S3 server (U-3)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def line(size: int, root: str = "ab", tenant: str = "default") -> bytes:
     return checkpoint_line(sign_checkpoint(KEY, origin_of("gw_1", tenant), size, bytes.fromhex(root * 32)))
 
 
-def test_what_is_kept_is_given_again_in_order_and_by_tenant(store: tuple[Bucket, Any]) -> None:
+def test_stored_checkpoints_are_returned_in_order_and_by_tenant(store: tuple[Bucket, Any]) -> None:
     sink = LockedCheckpoints(store[0], ManualClock())
     for size in (9, 10, 256):
         sink.append("default", line(size))
@@ -59,7 +59,7 @@ def test_what_is_kept_is_given_again_in_order_and_by_tenant(store: tuple[Bucket,
     assert sink.lines("nobody") == []
 
 
-def test_the_store_holds_each_for_its_days_and_lets_nobody_delete_it(store: tuple[Bucket, Any]) -> None:
+def test_the_store_locks_each_for_its_days_against_deletion(store: tuple[Bucket, Any]) -> None:
     place, client = store
     LockedCheckpoints(place, ManualClock(), 7).append("default", line(1))
     (kept,) = client.list_object_versions(Bucket=place.name)["Versions"]
@@ -70,7 +70,7 @@ def test_the_store_holds_each_for_its_days_and_lets_nobody_delete_it(store: tupl
         client.delete_object(Bucket=place.name, Key=kept["Key"], VersionId=kept["VersionId"])
 
 
-def test_the_same_again_is_kept_once_and_another_in_its_place_is_refused(store: tuple[Bucket, Any]) -> None:
+def test_a_repeated_checkpoint_is_stored_once_and_a_different_one_refused(store: tuple[Bucket, Any]) -> None:
     sink = LockedCheckpoints(store[0], ManualClock())
     sink.append("default", line(5))
     sink.append("default", line(5))
@@ -80,7 +80,7 @@ def test_the_same_again_is_kept_once_and_another_in_its_place_is_refused(store: 
 
 
 @pytest.mark.req("U-3")
-def test_the_newest_is_named_of_each_copy_and_of_the_bucket_only_what_the_rest_lacks(
+def test_the_newest_of_each_copy_is_named_and_the_bucket_listed_only_beyond_them(
     store: tuple[Bucket, Any], tmp_path: Path
 ) -> None:
     locked, near = LockedCheckpoints(store[0], ManualClock()), CheckpointFiles(tmp_path)
@@ -99,7 +99,7 @@ def test_the_newest_is_named_of_each_copy_and_of_the_bucket_only_what_the_rest_l
     assert both.newest("default", -1) == [line(256)]
 
 
-def test_a_bucket_that_is_not_there_is_one_sentence(store: tuple[Bucket, Any]) -> None:
+def test_a_missing_bucket_is_reported_in_one_sentence(store: tuple[Bucket, Any]) -> None:
     sink = LockedCheckpoints(store[0]._replace(name="nowhere"), ManualClock())
     with pytest.raises(OSError, match="bucket nowhere did not take or give a checkpoint: NoSuchBucket"):
         sink.append("default", line(1))
@@ -107,7 +107,7 @@ def test_a_bucket_that_is_not_there_is_one_sentence(store: tuple[Bucket, Any]) -
         sink.lines("default")
 
 
-def test_the_file_never_has_one_that_the_store_lacks_and_the_store_stands_in_for_a_lost_file(
+def test_the_store_has_every_checkpoint_of_the_file_and_replaces_a_lost_file(
     store: tuple[Bucket, Any], tmp_path: Path
 ) -> None:
     near = CheckpointFiles(tmp_path)

@@ -21,7 +21,7 @@ def names(directory: Path) -> set[str]:
 
 
 @pytest.mark.req("X-2")
-def test_a_new_file_has_each_line_with_its_end_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_new_file_has_complete_lines_and_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     publish_new(tmp_path / "a.jsonl", [b"one", b"two"])
 
     assert (tmp_path / "a.jsonl").read_bytes() == b"one\ntwo\n"
@@ -29,7 +29,7 @@ def test_a_new_file_has_each_line_with_its_end_and_is_its_owners_alone(tmp_path:
     assert names(tmp_path) == {"a.jsonl"}
 
 
-def test_a_new_file_takes_no_others_place(tmp_path: Path) -> None:
+def test_a_new_file_replaces_no_other(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"there")
 
     with pytest.raises(FileExistsError):
@@ -40,7 +40,7 @@ def test_a_new_file_takes_no_others_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X-4")
-def test_a_file_in_the_place_of_another_keeps_that_under_its_other_name(tmp_path: Path) -> None:
+def test_a_replaced_file_is_kept_under_another_name(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"before")
 
     publish_over(tmp_path / "a.jsonl", tmp_path / "a.1", [b"after"])
@@ -50,7 +50,7 @@ def test_a_file_in_the_place_of_another_keeps_that_under_its_other_name(tmp_path
     assert names(tmp_path) == {"a.jsonl", "a.1"}
 
 
-def test_a_name_that_is_taken_stops_it_before_anything_is_replaced(tmp_path: Path) -> None:
+def test_an_existing_backup_name_stops_it_before_anything_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"before")
     (tmp_path / "a.1").write_bytes(b"older")
 
@@ -61,14 +61,14 @@ def test_a_name_that_is_taken_stops_it_before_anything_is_replaced(tmp_path: Pat
     assert (tmp_path / "a.1").read_bytes() == b"older"
 
 
-def test_a_failure_while_it_is_written_leaves_nothing_of_it(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_nothing_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="the disk is gone"):
         publish_new(tmp_path / "a.jsonl", failing())
 
     assert names(tmp_path) == set()
 
 
-def test_a_draft_that_a_crash_left_is_replaced(tmp_path: Path) -> None:
+def test_a_draft_left_by_a_crash_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".a.new").write_bytes(b"half of it and more")
 
     write_draft(tmp_path / ".a.new", [b"x"])

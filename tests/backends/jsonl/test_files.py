@@ -51,7 +51,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def damaged(file: Path, tail: bytes) -> bytes:
-    """Lay down a file that an earlier process left, with `tail` at its end; returns what stands before."""
+    """Lay down a file that an earlier process left, with `tail` at its end; returns the content before it."""
     whole = b'{"type":"session","version":3,"id":"S1"}\n' + line("a").line + b"\n"
     file.parent.mkdir(parents=True)
     file.write_bytes(whole + tail)
@@ -84,20 +84,20 @@ class ReadBytes:
 
 @pytest.mark.req("X-4", "X-3")
 @pytest.mark.parametrize("tail", [line("b").line[:-5], b"\0" * 5_000, b"\0" * 10 + line("b").line, b"{", b"\xff\xfe"])
-async def test_a_torn_tail_is_set_aside_and_told(transcripts: JsonlTranscripts, file: Path, tail: bytes) -> None:
+async def test_a_torn_tail_is_set_aside_and_logged(transcripts: JsonlTranscripts, file: Path, tail: bytes) -> None:
     whole = damaged(file, tail)
     assert await transcripts.leaf("S1", "shell", "t1") == "a"
     assert file.read_bytes() == whole + tail, "reading changes nothing"
-    with capture_logs() as said:
+    with capture_logs() as logs:
         await transcripts.append(HEADER, [line("b", "a")])
     assert file.read_bytes() == whole + line("b", "a").line + b"\n"
     aside = file.with_name("S1.jsonl.torn-20270115T080000123Z")
     assert (aside.read_bytes(), aside.stat().st_mode & 0o777) == (tail, 0o600)
-    assert [(entry["log_level"], entry["aside"]) for entry in said] == [("warning", str(aside))]
+    assert [(entry["log_level"], entry["aside"]) for entry in logs] == [("warning", str(aside))]
 
 
 @pytest.mark.req("X-4")
-async def test_no_tail_takes_another_ones_place(transcripts: JsonlTranscripts, file: Path) -> None:
+async def test_no_tail_replaces_another_one(transcripts: JsonlTranscripts, file: Path) -> None:
     damaged(file, b"{1")
     await transcripts.append(HEADER, [line("b", "a")])
     with file.open("ab") as other:
@@ -107,7 +107,7 @@ async def test_no_tail_takes_another_ones_place(transcripts: JsonlTranscripts, f
 
 
 @pytest.mark.req("X-4")
-async def test_a_whole_line_without_its_line_feed_is_an_entry(transcripts: JsonlTranscripts, file: Path) -> None:
+async def test_a_complete_line_without_its_line_feed_is_an_entry(transcripts: JsonlTranscripts, file: Path) -> None:
     whole = damaged(file, line("b", "a").line)
     await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
     assert file.read_bytes() == whole + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
@@ -123,33 +123,35 @@ async def test_a_torn_header_is_set_aside_too(transcripts: JsonlTranscripts, fil
 
 
 @pytest.mark.req("X-4")
-async def test_damage_in_the_middle_stays_where_it_is(transcripts: JsonlTranscripts, file: Path) -> None:
+async def test_damage_in_the_middle_is_left_unchanged(transcripts: JsonlTranscripts, file: Path) -> None:
     whole = damaged(file, b"\0\0\0\n\n" + line("b", "a").line + b"\n")
-    with capture_logs() as said:
+    with capture_logs() as logs:
         await transcripts.append(HEADER, [line("a"), line("c", "b")])
     assert file.read_bytes() == whole + b"\0\0\0\n\n" + line("b", "a").line + b"\n" + line("c", "b").line + b"\n"
-    assert [entry["lines"] for entry in said] == [1]
+    assert [entry["lines"] for entry in logs] == [1]
 
 
 @pytest.mark.req("X-4")
 @pytest.mark.parametrize("held", [b"\0" * 30 + b"\n" + line("c", "b").line + b"\n",
                                   b"\0" * 30 + b"\n" + line("c", "b").line,
                                   b"\0" * 30 + b"\n" + line("c", "b").line + b"\n" + line("d", "c").line[:-5]])
-async def test_what_a_power_cut_kept_behind_what_it_took_is_written_again_in_order(
+async def test_lines_kept_behind_ones_lost_in_a_power_cut_are_rewritten_in_order(
     transcripts: JsonlTranscripts, file: Path, held: bytes
 ) -> None:
     damaged(file, held)
-    with capture_logs() as said:
+    with capture_logs() as logs:
         await transcripts.append(HEADER, [line("b", "a"), line("c", "b"), line("d", "c")])
     entries = [one for one in file.read_bytes().splitlines() if not one.startswith(b"\0")]
     assert [msgspec.json.decode(one).get("id") for one in entries] == ["S1", "a", "b", "c", "d"]
     assert await transcripts.leaf("S1", "shell", "t1") == "d"
-    assert any("a part of a write" in entry["event"] for entry in said)
+    assert any("a part of a write" in entry["event"] for entry in logs)
     assert b"".join(path.read_bytes() for path in file.parent.glob("*.torn-*")) in held
 
 
 @pytest.mark.req("X-4")
-async def test_what_somebody_else_added_behind_a_power_cut_stays(transcripts: JsonlTranscripts, file: Path) -> None:
+async def test_lines_added_by_another_program_after_a_power_cut_are_kept(
+    transcripts: JsonlTranscripts, file: Path
+) -> None:
     left = damaged(file, held := b"\0\n" + line("c", "b").line + b"\n" + line("theirs", "c").line + b"\n") + held
     await transcripts.append(HEADER, [line("b", "a"), line("c", "b")])
     assert file.read_bytes() == left + line("b", "a").line + b"\n"
@@ -157,8 +159,8 @@ async def test_what_somebody_else_added_behind_a_power_cut_stays(transcripts: Js
 
 @pytest.mark.req("X-4")
 @pytest.mark.parametrize("held", [b"", line("b", "a").line + b"\n"])
-async def test_a_header_that_power_took_is_written_again(transcripts: JsonlTranscripts, file: Path, held: bytes
-                                                         ) -> None:
+async def test_a_header_lost_in_a_power_cut_is_written_again(transcripts: JsonlTranscripts, file: Path, held: bytes
+                                                             ) -> None:
     file.parent.mkdir(parents=True)
     file.write_bytes(b"\0" * 40 + b"\n" + held)
     await transcripts.append(HEADER, [line("a"), line("b", "a")])
@@ -169,20 +171,20 @@ async def test_a_header_that_power_took_is_written_again(transcripts: JsonlTrans
 
 @pytest.mark.req("X-3")
 @pytest.mark.parametrize("cut_back_fails", [False, True])
-async def test_a_sync_that_failed_leaves_nothing_that_is_taken_for_kept(
+async def test_a_failed_sync_leaves_no_line_counted_as_stored(
     transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch, cut_back_fails: bool
 ) -> None:
-    """After a failed sync a page may be clean and not on the disk: the lines are taken out and written again."""
+    """After a failed sync a page may be clean and not on the disk: the lines are removed and written again."""
     await transcripts.append(HEADER, [line("a")])
     kept = file.read_bytes()
 
-    def no(*_args: object) -> None:
+    def never_syncs(*_args: object) -> None:
         raise OSError(errno.EIO, "input/output error")
 
     with monkeypatch.context() as broken:
-        broken.setattr(os, "fdatasync", no)
+        broken.setattr(os, "fdatasync", never_syncs)
         if cut_back_fails:
-            broken.setattr(os, "ftruncate", no)
+            broken.setattr(os, "ftruncate", never_syncs)
         for _ in range(2):
             with pytest.raises(OSError, match="input/output"):
                 await transcripts.append(HEADER, [line("b", "a")])
@@ -192,7 +194,7 @@ async def test_a_sync_that_failed_leaves_nothing_that_is_taken_for_kept(
 
 
 @pytest.mark.req("X-3")
-async def test_a_disk_that_fills_up_loses_nothing(
+async def test_a_full_disk_loses_nothing(
     transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await transcripts.append(HEADER, [line("a")])
@@ -214,7 +216,7 @@ async def test_a_disk_that_fills_up_loses_nothing(
     assert file.read_bytes() == kept + line("b", "a").line + b"\n"
 
 
-async def test_a_file_that_is_forgotten_is_read_again(
+async def test_an_evicted_file_is_read_again(
     transcripts: JsonlTranscripts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "KNOWN_FILES", 1)
@@ -224,7 +226,7 @@ async def test_a_file_that_is_forgotten_is_read_again(
 
 
 @pytest.mark.req("X-7")
-async def test_a_long_file_that_was_forgotten_for_others_is_not_read_again(
+async def test_a_long_file_evicted_for_others_is_not_read_completely_again(
     transcripts: JsonlTranscripts, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)

@@ -65,7 +65,7 @@ def _device(path: Path) -> None:
 @pytest.mark.parametrize(("make", "kind"), [
     (_fifo, "a FIFO"), (Path.mkdir, "a directory"), (_socket, "a socket"), (_device, "a device"),
     (lambda path: path.symlink_to("elsewhere"), "a symbolic link")])
-async def test_what_is_no_regular_file_is_refused_and_holds_up_nobody(
+async def test_an_irregular_file_is_refused_and_blocks_no_other_session(
     transcripts: JsonlTranscripts, file: Path, make: Callable[[Path], None], kind: str
 ) -> None:
     file.parent.mkdir(parents=True)

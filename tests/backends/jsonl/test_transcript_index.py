@@ -40,7 +40,7 @@ def opened(path: Path) -> tuple[bool, list[bytes], Any]:
     return found
 
 
-def test_what_comes_of_the_index_is_what_comes_of_the_file(tmp_path: Path) -> None:
+def test_reads_through_the_index_equal_reads_of_the_file(tmp_path: Path) -> None:
     for seed in range(60):
         path = tmp_path / f"{seed}.jsonl"
         path.write_bytes(file_of(random_entries(random.Random(seed), 40, 0.15)))
@@ -58,7 +58,7 @@ def test_what_comes_of_the_index_is_what_comes_of_the_file(tmp_path: Path) -> No
             assert file.page(40, 10) == []
 
 
-def test_an_append_or_an_edit_makes_the_index_another_files(tmp_path: Path) -> None:
+def test_an_append_or_an_edit_invalidates_the_index(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     entries = random_entries(random.Random(1), 20, 0)
     path.write_bytes(file_of(entries[:19]))
@@ -73,7 +73,7 @@ def test_an_append_or_an_edit_makes_the_index_another_files(tmp_path: Path) -> N
     assert (from_index, b"\n".join(page)) == (False, changed.split(b"\n", 1)[1].removesuffix(b"\n"))
 
 
-def test_an_index_that_lies_is_found_out_by_the_file(tmp_path: Path) -> None:
+def test_a_false_index_is_detected_by_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(file_of(random_entries(random.Random(2), 40, 0.2)))
     whole = opened(path)[1:]
@@ -94,7 +94,7 @@ def test_an_index_that_lies_is_found_out_by_the_file(tmp_path: Path) -> None:
         assert opened(path)[1:] == whole
 
 
-def test_a_file_that_changed_just_now_is_not_indexed_yet(tmp_path: Path) -> None:
+def test_a_just_changed_file_is_not_indexed_yet(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(file_of(random_entries(random.Random(1), 5)))
     with Indexed(path, lambda: path.stat().st_mtime_ns + 1) as file:
@@ -103,7 +103,7 @@ def test_a_file_that_changed_just_now_is_not_indexed_yet(tmp_path: Path) -> None
     assert not index_path(path).exists()
 
 
-def test_damaged_and_missing_files_are_read_without_one(tmp_path: Path) -> None:
+def test_damaged_and_missing_files_are_read_without_an_index(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     assert opened(path) == (False, [], context(read_tree(())))
     data = file_of(random_entries(random.Random(1), 5))
@@ -113,7 +113,7 @@ def test_damaged_and_missing_files_are_read_without_one(tmp_path: Path) -> None:
         assert not index_path(path).exists()
 
 
-def test_where_the_index_cannot_be_written_the_file_is_read(tmp_path: Path) -> None:
+def test_the_file_is_read_if_the_index_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(file_of(random_entries(random.Random(1), 5)))
     (tmp_path / f".{index_path(path).name}.new").mkdir()
@@ -131,7 +131,7 @@ class StoppedClock:
 
 
 class Grown:
-    """A file with an index, to which this process goes on to append."""
+    """A file with an index, to which this process keeps appending."""
 
     def __init__(self, root: Path, entries: list[dict[str, Any]]) -> None:
         self.files = TranscriptFiles(root, StoppedClock())
@@ -157,7 +157,7 @@ class Grown:
         return by_index, context(trunk).raw, whole.raw
 
 
-def test_the_index_goes_on_with_what_this_process_appends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_is_extended_by_this_processs_appends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript_index, "KEEP_ENTRIES", 7)
     for seed in range(40):
         dice = random.Random(seed)
@@ -173,7 +173,7 @@ def test_the_index_goes_on_with_what_this_process_appends(tmp_path: Path, monkey
             assert trunk == whole
 
 
-def test_what_another_program_changed_meanwhile_is_read(tmp_path: Path) -> None:
+def test_changes_by_another_program_are_read(tmp_path: Path) -> None:
     entries = random_entries(random.Random(3), 40, 0)
     grown = Grown(tmp_path, entries[:20])
     grown.append(entries[20:22])
@@ -189,7 +189,7 @@ def test_what_another_program_changed_meanwhile_is_read(tmp_path: Path) -> None:
     assert (from_index, trunk) == (False, whole)
 
 
-def test_a_turn_of_a_long_session_reads_what_its_last_compaction_kept(
+def test_a_turn_of_a_long_session_reads_only_from_the_last_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transcript_index, "WHOLE_SHARE", 4)
@@ -199,10 +199,10 @@ def test_a_turn_of_a_long_session_reads_what_its_last_compaction_kept(
     last, kept = entries[-1]["id"], entries[-4]["id"]
     compaction = {"type": "compaction", "id": "cccccccc", "parentId": last, "timestamp": AT, "summary": "so far",
                   "firstKeptEntryId": kept, "tokensBefore": 9}
-    said = {"type": "message", "id": "dddddddd", "parentId": "cccccccc", "timestamp": AT,
-            "message": {"role": "user", "content": "go on", "timestamp": 1}}
+    edited = {"type": "message", "id": "dddddddd", "parentId": "cccccccc", "timestamp": AT,
+              "message": {"role": "user", "content": "go on", "timestamp": 1}}
     grown = Grown(tmp_path, [*entries, compaction])
-    grown.append([said])
+    grown.append([edited])
     read: list[int] = []
     lines = Snapshot.lines
 

@@ -50,7 +50,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def damaged(file: Path, tail: bytes) -> bytes:
-    """Lay down a file that an earlier process left, with `tail` at its end; returns what stands before."""
+    """Lay down a file that an earlier process left, with `tail` at its end; returns the content before it."""
     whole = b'{"type":"session","version":3,"id":"S1"}\n' + line("a").line + b"\n"
     file.parent.mkdir(parents=True)
     file.write_bytes(whole + tail)
@@ -65,7 +65,7 @@ async def test_files_and_directories_belong_to_their_owner_alone(transcripts: Js
 
 
 @pytest.mark.req("X-3")
-async def test_what_another_program_added_is_seen(transcripts: JsonlTranscripts, file: Path) -> None:
+async def test_entries_added_by_another_program_are_read(transcripts: JsonlTranscripts, file: Path) -> None:
     await transcripts.append(HEADER, [line("a")])
     with file.open("ab") as other:
         other.write(line("p", "a").line + b"\n")
@@ -76,7 +76,7 @@ async def test_what_another_program_added_is_seen(transcripts: JsonlTranscripts,
 
 
 @pytest.mark.req("X-1", "X-3")
-async def test_an_entry_hangs_below_what_another_program_wrote_meanwhile(transcripts: JsonlTranscripts, file: Path
+async def test_an_entry_has_another_programs_latest_entry_as_parent(transcripts: JsonlTranscripts, file: Path
                                                                         ) -> None:
     """The entry was made below the leaf that this process knew; pi has gone on in the file since."""
 
@@ -107,17 +107,17 @@ async def test_an_entry_hangs_below_what_another_program_wrote_meanwhile(transcr
 
 
 @pytest.mark.req("X-3", "X-4")
-async def test_an_entry_whose_parent_is_gone_is_kept_and_told(transcripts: JsonlTranscripts, file: Path) -> None:
+async def test_an_entry_without_its_parent_is_kept_and_logged(transcripts: JsonlTranscripts, file: Path) -> None:
     await transcripts.append(HEADER, [line("a")])
     file.unlink()
-    with capture_logs() as said:
+    with capture_logs() as logs:
         await transcripts.append(HEADER, [line("b", "a")])
-    assert [entry["parent"] for entry in said] == ["a"]
+    assert [entry["parent"] for entry in logs] == ["a"]
     assert [msgspec.json.decode(one)["type"] for one in file.read_bytes().splitlines()] == ["session", "custom"]
 
 
 @pytest.mark.parametrize("name", ["../S1", "", ".", "a/b", "-x", "a" * 200, "a\0"])
-async def test_a_name_leads_nowhere_else(transcripts: JsonlTranscripts, name: str) -> None:
+async def test_a_name_cannot_lead_out_of_the_directory(transcripts: JsonlTranscripts, name: str) -> None:
     for session_id, agent_id in ((name, "shell"), ("S1", name)):
         with pytest.raises(ValueError, match="cannot name a transcript"):
             await transcripts.append(HEADER._replace(session_id=session_id, agent_id=agent_id), [line("a")])
@@ -126,7 +126,7 @@ async def test_a_name_leads_nowhere_else(transcripts: JsonlTranscripts, name: st
 
 
 @pytest.mark.req("X-4", "X-7")
-async def test_a_long_file_holds_up_no_other_session(
+async def test_a_long_file_delays_no_other_session(
     transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, go_on = threading.Event(), threading.Event()
@@ -180,7 +180,7 @@ class ReadBytes:
 
 @pytest.mark.req("X-7")
 @pytest.mark.parametrize("entries", [1_500, 3_000])
-async def test_the_first_append_of_a_process_reads_the_last_entry_of_a_long_file_and_no_more(
+async def test_the_first_append_reads_only_the_last_entry_of_a_long_file(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, entries: int,
 ) -> None:
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
@@ -204,7 +204,7 @@ async def test_the_first_append_of_a_process_reads_the_last_entry_of_a_long_file
 
 @pytest.mark.req("X-3", "X-7")
 @pytest.mark.parametrize("change", ["append", "edit", "index"])
-async def test_an_index_that_does_not_fit_is_not_asked_for_ids(
+async def test_a_mismatching_index_is_not_used_for_ids(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, change: str,
 ) -> None:
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
@@ -228,7 +228,7 @@ async def test_an_index_that_does_not_fit_is_not_asked_for_ids(
 
 
 @pytest.mark.req("X-7")
-async def test_an_append_that_waits_for_the_survey_of_its_file_is_answered_before_the_store_closes(
+async def test_an_append_waiting_for_its_files_survey_completes_before_the_close(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(files, "LARGE_BYTES", 1)
@@ -259,7 +259,7 @@ async def test_an_append_that_waits_for_the_survey_of_its_file_is_answered_befor
 
 
 @pytest.mark.req("X-4")
-def test_a_line_as_long_as_a_file_is_joined_once(tmp_path: Path) -> None:
+def test_a_line_as_long_as_the_file_is_joined_once(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     parts = [b"", b"x" * (3 * PIECE_BYTES + 5), b"", b"y" * PIECE_BYTES, b"z", b""]
     path.write_bytes(b"\n".join(parts))
@@ -271,7 +271,7 @@ def test_a_line_as_long_as_a_file_is_joined_once(tmp_path: Path) -> None:
         assert max(map(len, file.pieces())) == PIECE_BYTES
 
 
-async def test_a_file_that_cannot_be_read_is_named(
+async def test_an_unreadable_file_is_named(
     transcripts: JsonlTranscripts, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await transcripts.append(HEADER, [line("a")])
@@ -285,7 +285,7 @@ async def test_a_file_that_cannot_be_read_is_named(
 
 
 @pytest.mark.req("X-3", "R-1")
-def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: Path) -> None:
+def test_the_file_of_a_topic_has_it_in_its_name_and_is_found_again(tmp_path: Path) -> None:
     store = files.TranscriptFiles(tmp_path, StoppedClock())
     line = TranscriptLine(tenant_id="t1", session_id="S1", entry_id="0000000a",
                           line=b'{"type":"custom","id":"0000000a"}')
@@ -293,7 +293,7 @@ def test_the_file_of_a_topic_bears_it_in_its_name_and_is_found_again(tmp_path: P
     place = tmp_path / "agents/shell/sessions/S1-topic-42.jsonl"
     assert [transcript_name("S1", topic) for topic in ("42", "", "../x")] == [place.name, "S1.jsonl", "S1.jsonl"]
     assert place.read_bytes().endswith(line.line + b"\n")
-    # Anyone who asks by the session alone finds it, also after a new start; what was begun without a topic stays so.
+    # A read by the session alone finds it, also after a restart; a file begun without a topic keeps none.
     for again in (store, files.TranscriptFiles(tmp_path, StoppedClock())):
         assert again.path("S1", "shell") == again.path("S1", "shell", "42") == place
         assert again.path("S2", "shell").name == "S2.jsonl"

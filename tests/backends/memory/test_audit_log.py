@@ -26,7 +26,7 @@ def log(count: int = 3) -> MemoryAudit:
     return audit
 
 
-def test_each_record_names_the_one_before_it_and_tenants_are_apart() -> None:
+def test_each_record_names_the_previous_one_and_tenants_are_separate() -> None:
     audit = log(2)
     audit.seal(draft("t2"), [])
     first, second = audit.records("t1")
@@ -37,7 +37,7 @@ def test_each_record_names_the_one_before_it_and_tenants_are_apart() -> None:
     assert audit.tenants() == ["t1", "t2"]
 
 
-def test_what_is_undone_was_never_there() -> None:
+def test_an_undone_record_leaves_no_trace() -> None:
     audit, undo = log(1), Undo()
     audit.seal(draft(), undo)
     audit.seal(draft(), undo)
@@ -47,7 +47,7 @@ def test_what_is_undone_was_never_there() -> None:
     assert len(audit.records("t1")) == 1
 
 
-def test_the_tree_is_of_the_records_hashes() -> None:
+def test_the_tree_is_built_from_the_records_hashes() -> None:
     audit = log(5)
     leaves = [bytes.fromhex(record.hash) for record in audit.records("t1")]
 
@@ -58,7 +58,7 @@ def test_the_tree_is_of_the_records_hashes() -> None:
 
 
 @pytest.mark.req("U-4")
-def test_erasing_forgets_personal_values_and_nothing_that_is_hashed() -> None:
+def test_erasing_deletes_personal_values_and_nothing_hashed() -> None:
     audit, undo = MemoryAudit(), Undo()
     audit.seal(draft(comment="mine"), [])
     audit.seal(draft(who="lee", comment="theirs"), [])

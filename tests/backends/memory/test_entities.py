@@ -24,7 +24,7 @@ def runner(name: str, **changes: Any) -> RunnerRecord:
                         **{"last_seen_ms": 2, **changes})
 
 
-async def test_what_is_undone_leaves_the_rows_and_their_order() -> None:
+async def test_an_undone_batch_keeps_the_rows_and_their_order() -> None:
     store, undo = MemoryEntities(), Undo()
     for record in (pairing("a", 10), pairing("b", 30), pairing("c", 10)):
         assert store.write_entity(Put(record), [])
@@ -37,7 +37,7 @@ async def test_what_is_undone_leaves_the_rows_and_their_order() -> None:
     assert await store.select(PAIRINGS, (), ("place",), None) == before
 
 
-async def test_rows_are_found_by_key_by_conditions_and_in_the_order_that_is_asked() -> None:
+async def test_rows_are_found_by_key_by_conditions_and_in_the_requested_order() -> None:
     store = MemoryEntities()
     for name in ("r2", "r1", "r3"):
         store.write_entity(Put(runner(name)), [])
@@ -50,7 +50,7 @@ async def test_rows_are_found_by_key_by_conditions_and_in_the_order_that_is_aske
     assert [one.runner_id for one in by_sight] == ["r1", "r3"]
 
 
-async def test_figures_are_added_and_another_write_is_left_to_others() -> None:
+async def test_figures_are_added_and_other_writes_ignored() -> None:
     store = MemoryEntities()
     for micros in (3, 4):
         store.write_entity(Add(SpendingRecord(tenant_id="t1", budget="b", scope="", day=3, spent_micros=micros)), [])

@@ -16,7 +16,7 @@ def numbers(events: list[Event]) -> list[int]:
     return [event.n for event in events]
 
 
-def test_events_are_read_behind_a_number_up_to_a_limit_and_streams_are_apart() -> None:
+def test_events_are_read_after_a_number_up_to_a_limit_by_stream() -> None:
     streams = Streams()
     for _ in range(4):
         added(streams, "s/1")
@@ -29,7 +29,7 @@ def test_events_are_read_behind_a_number_up_to_a_limit_and_streams_are_apart() -
     assert streams.names() == ["s/1", "s/2"]
 
 
-def test_a_forgotten_beginning_leaves_the_numbers_of_the_rest() -> None:
+def test_a_deleted_beginning_keeps_the_numbers_of_the_rest() -> None:
     streams = Streams()
     for _ in range(4):
         added(streams, "s/1")
@@ -41,7 +41,7 @@ def test_a_forgotten_beginning_leaves_the_numbers_of_the_rest() -> None:
     assert (streams.kept("s/1"), streams.head("s/1"), added(streams, "s/1")) == (2, 4, 5)
 
 
-def test_an_append_that_is_undone_gives_its_number_back() -> None:
+def test_an_undone_append_releases_its_number() -> None:
     streams = Streams()
     added(streams, "s/1")
     added(streams, "s/1")

@@ -24,7 +24,7 @@ async def test_an_object_is_named_by_its_content_and_read_in_pieces() -> None:
     assert await objects.size(kept.sha256) == len(whole)
 
 
-async def test_an_object_above_the_limit_is_refused_and_not_kept() -> None:
+async def test_an_object_above_the_limit_is_refused_and_not_stored() -> None:
     objects = MemoryObjects(limit_bytes=3)
 
     with pytest.raises(ObjectTooLarge, match="at most 3 bytes"):
@@ -33,7 +33,7 @@ async def test_an_object_above_the_limit_is_refused_and_not_kept() -> None:
     assert (await objects.put([b"abc"])).size == 3
 
 
-async def test_one_that_is_not_there_is_said_to_be_missing() -> None:
+async def test_a_missing_object_is_reported_as_missing() -> None:
     objects = MemoryObjects()
 
     assert await objects.size("0" * 64) is None
@@ -41,7 +41,7 @@ async def test_one_that_is_not_there_is_said_to_be_missing() -> None:
         await anext(objects.read("0" * 64))
 
 
-async def test_only_what_is_older_than_the_limit_is_dropped_as_old() -> None:
+async def test_only_objects_older_than_the_limit_are_dropped() -> None:
     now = [1_000]
     objects = MemoryObjects(now_ms=lambda: now[0])
     old = await objects.put([b"old"])

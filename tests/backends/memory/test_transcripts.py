@@ -20,7 +20,7 @@ def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
     return TranscriptLine(tenant_id="t1", session_id="s1", entry_id=entry_id, line=msgspec.json.encode(entry))
 
 
-async def test_an_entry_that_comes_again_is_there_once() -> None:
+async def test_a_repeated_entry_is_stored_once() -> None:
     store = MemoryTranscripts()
     await store.append(HEADER, [line("aaaaaaaa"), line("bbbbbbbb", "aaaaaaaa")])
     await store.append(HEADER, [line("bbbbbbbb", "aaaaaaaa")])
@@ -32,7 +32,7 @@ async def test_an_entry_that_comes_again_is_there_once() -> None:
     assert (await store.leaf("s2", "shell", "t1"), await store.read("s2", "shell", "t1")) == (None, [])
 
 
-async def test_a_page_begins_behind_a_number_and_says_how_many_there_are() -> None:
+async def test_a_page_begins_after_a_number_and_has_the_total_count() -> None:
     store = MemoryTranscripts()
     await store.append(HEADER, [line("aaaaaaaa"), line("bbbbbbbb", "aaaaaaaa"), line("cccccccc", "bbbbbbbb")])
     page = await store.page("s1", "shell", "t1", 1, 1)

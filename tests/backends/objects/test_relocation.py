@@ -24,7 +24,7 @@ class Stores:
 
 
 @pytest.mark.req("E-5")
-async def test_what_is_put_goes_to_todays_store_and_what_was_there_is_still_read() -> None:
+async def test_new_objects_go_to_the_current_store_and_old_ones_are_still_read() -> None:
     stores = Stores()
     old = await stores.before.put([b"old"])
     new = await stores.moved.put([b"new"])
@@ -35,7 +35,7 @@ async def test_what_is_put_goes_to_todays_store_and_what_was_there_is_still_read
     assert await stores.moved.names() == sorted((old.sha256, new.sha256))
 
 
-async def test_a_drop_forgets_it_in_both() -> None:
+async def test_a_drop_removes_an_object_from_both_stores() -> None:
     stores = Stores()
     twice = await stores.before.put([b"x"])
     await stores.now.put([b"x"])
@@ -47,7 +47,7 @@ async def test_a_drop_forgets_it_in_both() -> None:
         await stores.read(twice.sha256)
 
 
-async def test_what_was_put_again_is_as_young_as_its_youngest_copy() -> None:
+async def test_a_repeated_object_has_the_age_of_its_newest_copy() -> None:
     stores = Stores()
     old, twice = await stores.before.put([b"old"]), await stores.before.put([b"twice"])
     stores.now_ms = 5_000

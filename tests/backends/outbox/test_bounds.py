@@ -31,13 +31,13 @@ from interlock.ports.outbox import TransientText
     ("NONE", "agent.text.done", 2_000, False, True), ("NONE", "session.turn.end", 2_000, True, False),
     ("DROP", "agent.text.done", 10, True, False), ("DROP", "agent.text.done", 2_000, False, True),
 ])
-def test_only_content_is_refused_and_only_by_a_policy_that_says_so(
+def test_only_content_is_refused_and_only_by_a_refusing_policy(
         policy: Any, kind: str, size: int, detached: bool, refused: bool) -> None:
     assert refuses(policy, kind, size, 1_000, detached=detached) is refused
 
 
 @given(st.lists(st.integers(1, 40), unique=True), st.integers(0, 45))
-def test_lost_numbers_are_the_fewest_ranges_and_those_acknowledged_go(lost: list[int], acked: int) -> None:
+def test_lost_numbers_are_the_fewest_ranges_without_acknowledged_ones(lost: list[int], acked: int) -> None:
     ranges: bounds.Ranges = []
     for seq in lost:
         add_lost(ranges, seq)
@@ -51,7 +51,7 @@ def test_lost_numbers_are_the_fewest_ranges_and_those_acknowledged_go(lost: list
 
 
 @pytest.mark.req("E-5")
-def test_a_channel_keeps_its_head_for_ever_and_its_tail_slides() -> None:
+def test_a_channel_keeps_its_head_and_a_sliding_tail() -> None:
     keep, step = ChannelKeep(), HALF_CHANNEL_BYTES // 4
     dropped = [row for at in range(20) for row in keep.admit(at, step)]
 
@@ -68,7 +68,7 @@ def test_a_channels_piece_is_cut_into_rows_that_join_again_and_a_text_is_one_row
     assert piece_rows(TransientText("s", "b1", 5, text)) == [TransientText("s", "b1", 5, text)]
 
 
-def test_what_a_row_repeats_is_taken_once_and_a_hole_begins_another_piece() -> None:
+def test_a_rows_repetition_is_dropped_and_a_gap_begins_another_piece() -> None:
     rows = [TransientText("s", "b", 0, "abc"), TransientText("s", "x", 0, "x"), TransientText("s", "b", 2, "cd"),
             TransientText("s", "b", 9, "z")]
 

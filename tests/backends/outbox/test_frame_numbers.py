@@ -19,18 +19,18 @@ def text(session_id: str | None, message_id: str = "m") -> Frame:
 
 
 @pytest.mark.req("E-4")
-def test_each_session_goes_on_from_its_last_number() -> None:
+def test_each_session_continues_from_its_last_number() -> None:
     stored = number_frames([text("a"), text("b"), text("a")], {"a": 7, "b": 0}, set())
 
     assert [(one.session_id, one.seq) for one in stored] == [("a", 8), ("b", 1), ("a", 9)]
     assert [decode_wire(one.raw).seq for one in stored] == [8, 1, 9]
 
 
-def test_a_session_that_this_write_makes_begins_with_one() -> None:
+def test_a_session_created_by_this_write_begins_with_one() -> None:
     assert [one.seq for one in number_frames([text("new")], {}, {"new"})] == [1]
 
 
-def test_a_frame_of_no_known_session_is_refused() -> None:
+def test_a_frame_of_an_unknown_session_is_refused() -> None:
     with pytest.raises(UnknownSession, match="no session b;"):
         number_frames([text("a"), text("b")], {"a": 0}, set())
     with pytest.raises(UnknownSession, match="none named"):

@@ -35,7 +35,7 @@ async def test_a_second_runner_is_refused(tmp_path: Path) -> None:
     await SqliteOutbox(path).close()
 
 
-async def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_the_file_is_accessible_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "state" / "outbox.db"
     outbox = SqliteOutbox(path)
     await outbox.open_session(SESSION, 1, b"")
@@ -65,7 +65,7 @@ async def test_a_torn_page_is_found_at_the_start(tmp_path: Path) -> None:
         SqliteOutbox(path)
 
 
-async def test_a_file_that_another_program_holds_is_not_called_damaged(tmp_path: Path) -> None:
+async def test_a_file_locked_by_another_program_is_not_reported_as_damaged(tmp_path: Path) -> None:
     """Moving a sound file away would lose the frames that wait in it."""
     path = tmp_path / "outbox.db"
     await SqliteOutbox(path).close()
@@ -77,7 +77,7 @@ async def test_a_file_that_another_program_holds_is_not_called_damaged(tmp_path:
     await SqliteOutbox(path).close()
 
 
-async def test_a_disk_without_room_is_not_called_damage(tmp_path: Path) -> None:
+async def test_a_full_disk_is_not_reported_as_damage(tmp_path: Path) -> None:
     """A file may grow to one byte here, which SQLite reports as it does a full disk."""
     path = tmp_path / "outbox.db"
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -101,14 +101,14 @@ async def test_a_foreign_and_a_newer_file_are_refused(tmp_path: Path) -> None:
         SqliteOutbox(newer)
 
 
-async def test_a_directory_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+async def test_an_impossible_directory_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutboxUnusable, match="cannot be opened"):
         SqliteOutbox(tmp_path / "file" / "outbox.db")
 
 
 @pytest.mark.req("D-5", "D-6")
-async def test_a_file_of_the_time_of_one_gateway_goes_on_with_its_numbers(tmp_path: Path) -> None:
+async def test_a_file_of_a_single_gateway_version_continues_its_numbers(tmp_path: Path) -> None:
     """Written with the schema of before: its session, control frames and frames are its first gateway's."""
     path = tmp_path / "outbox.db"
     database = apsw.Connection(str(path))

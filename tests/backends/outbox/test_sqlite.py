@@ -55,43 +55,43 @@ def changed(name: str = "m") -> Frame:
 
 
 @pytest.mark.req("D-6", "D-1")
-async def test_what_was_acknowledged_survives_kill_9_exactly_once(tmp_path: Path) -> None:
+async def test_acknowledged_frames_survive_kill_9_exactly_once(tmp_path: Path) -> None:
     path = tmp_path / "outbox.db"
-    told: dict[int, str] = {}
+    reported: dict[int, str] = {}
     pieces: dict[str, int] = {}
     for run, lines in enumerate((7, 40, 101)):
         writer = await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, str(path), SESSION, str(run),
                                                       stdout=subprocess.PIPE)
         assert writer.stdout is not None
         for _ in range(lines):
-            _note(await asyncio.wait_for(writer.stdout.readline(), PATIENCE_S), told, pieces, f"b{run}")
+            _note(await asyncio.wait_for(writer.stdout.readline(), PATIENCE_S), reported, pieces, f"b{run}")
         os.kill(writer.pid, signal.SIGKILL)
         for line in (await writer.stdout.read()).splitlines(keepends=True):
-            _note(line, told, pieces, f"b{run}")
+            _note(line, reported, pieces, f"b{run}")
         await writer.wait()
 
     outbox = SqliteOutbox(path)
     kept = await outbox.frames(SESSION, 0, 64 * MIB)
     assert [s.seq for s in kept] == list(range(1, len(kept) + 1))
-    assert {s.seq: s.message_id for s in kept if s.seq in told} == told
-    assert len(kept) - len(told) <= 3, "At most the write that each kill interrupted was not told."
+    assert {s.seq: s.message_id for s in kept if s.seq in reported} == reported
+    assert len(kept) - len(reported) <= 3, "At most the write that each kill interrupted was not told."
     for piece in await outbox.pieces(SESSION):
         assert piece.offset == 0
         assert len(piece.text) - pieces[piece.block] in (0, 1)
     await outbox.close()
 
 
-def _note(line: bytes, told: dict[int, str], pieces: dict[str, int], block: str) -> None:
+def _note(line: bytes, reported: dict[int, str], pieces: dict[str, int], block: str) -> None:
     if not line.endswith(b"\n"):
         return
     kind, number, *name = line.decode().split()
     if kind == "frame":
-        told[int(number)] = name[0]
+        reported[int(number)] = name[0]
     else:
         pieces[block] = int(number)
 
 
-async def test_an_outbox_whose_disk_is_full_is_closed_all_the_same(tmp_path: Path) -> None:
+async def test_an_outbox_on_a_full_disk_can_be_closed(tmp_path: Path) -> None:
     disk = FullDisk(tmp_path)
     try:
         outbox = SqliteOutbox(tmp_path / "outbox.db")

@@ -24,7 +24,7 @@ def changed(name: str = "m") -> Frame:
 
 
 @pytest.mark.req("D-6")
-async def test_counters_and_channels_come_back_with_the_file(tmp_path: Path) -> None:
+async def test_counters_and_channels_are_restored_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "outbox.db"
     outbox = SqliteOutbox(path, limit_bytes=300)
     await outbox.open_session(SESSION, 5, b"state")
@@ -42,7 +42,7 @@ async def test_counters_and_channels_come_back_with_the_file(tmp_path: Path) -> 
 
 
 @pytest.mark.req("D-1")
-async def test_calls_at_the_same_time_share_commits_and_keep_their_order(tmp_path: Path) -> None:
+async def test_concurrent_calls_share_commits_and_keep_their_order(tmp_path: Path) -> None:
     outbox = SqliteOutbox(tmp_path / "outbox.db")
     await outbox.open_session(SESSION, 1, b"")
     stored = await asyncio.gather(*(outbox.write([changed(f"m{n}")]) for n in range(500)))
@@ -52,7 +52,7 @@ async def test_calls_at_the_same_time_share_commits_and_keep_their_order(tmp_pat
 
 
 @pytest.mark.req("D-1")
-async def test_a_store_that_fails_fails_the_call_and_nothing_of_it_is_there(tmp_path: Path) -> None:
+async def test_a_failing_store_fails_the_call_and_stores_nothing_of_it(tmp_path: Path) -> None:
     path = tmp_path / "outbox.db"
     outbox = SqliteOutbox(path)
     await outbox.open_session(SESSION, 1, b"")
@@ -68,7 +68,7 @@ async def test_a_store_that_fails_fails_the_call_and_nothing_of_it_is_there(tmp_
 
 @pytest.mark.req("D-1", "D-3")
 @pytest.mark.parametrize("how", ["full", "failing"])
-async def test_everybody_waits_while_the_disk_takes_nothing_and_nothing_is_lost(tmp_path: Path, how: State) -> None:
+async def test_every_call_waits_while_the_disk_is_full_and_nothing_is_lost(tmp_path: Path, how: State) -> None:
     disk = FullDisk(tmp_path)
     try:
         outbox = SqliteOutbox(tmp_path / "outbox.db")
@@ -84,7 +84,7 @@ async def test_everybody_waits_while_the_disk_takes_nothing_and_nothing_is_lost(
 
 
 @pytest.mark.req("L-5")
-async def test_a_runner_that_was_started_again_goes_on_with_the_numbers_of_its_links(tmp_path: Path) -> None:
+async def test_a_restarted_runner_continues_the_numbers_of_its_links(tmp_path: Path) -> None:
     for first in (1, 3, 5):
         outbox = SqliteOutbox(tmp_path / "outbox.db")
         assert [await outbox.number_link(), await outbox.number_link()] == [first, first + 1]

@@ -16,17 +16,17 @@ URL = taken_apart("https://there.example/x")
     "fc00::1", "::ffff:10.0.0.5", "64:ff9b::a00:5", "2002:a00:5::1", "2001:0:0:0:0:0:f5ff:fffa", "::10.0.0.5",
     "fec0::1", "192.88.99.1", "64:ff9b:1::1",
 ])
-def test_no_address_inside_is_asked_also_not_one_that_hides_in_another(address: str) -> None:
+def test_no_internal_address_is_requested_even_if_embedded_in_another(address: str) -> None:
     with pytest.raises(UrlRefused, match="an address inside"):
         Fence().check(URL, address)
 
 
 @pytest.mark.parametrize("address", [PUBLIC, "2606:2800:220:1:248:1893:25c8:1946", "64:ff9b::5db8:d822"])
-def test_public_addresses_are_asked(address: str) -> None:
+def test_public_addresses_are_requested(address: str) -> None:
     Fence().check(URL, address)
 
 
-def test_a_network_that_is_allowed_is_asked_and_also_in_clear() -> None:
+def test_an_allowed_network_is_requested_even_unencrypted() -> None:
     fence, clear = Fence(["10.0.0.0/8"]), taken_apart("http://there.example/x")
     fence.check_scheme(clear)
     fence.check(clear, PRIVATE)
@@ -44,7 +44,7 @@ def test_a_network_that_is_allowed_is_asked_and_also_in_clear() -> None:
     ("https://[2606::1]/x", "[2606::1]", "/x"), ("http://there.example:80/", "there.example", "/"),
     ("https://there.example:443/", "there.example", "/"),
 ])
-def test_a_url_is_taken_apart_as_it_is_sent(url: str, authority: str, path: str) -> None:
+def test_a_url_is_parsed_as_it_is_sent(url: str, authority: str, path: str) -> None:
     found = taken_apart(url)
 
     assert (found.authority, found.path) == (authority, path)
@@ -57,10 +57,10 @@ def test_a_url_is_taken_apart_as_it_is_sent(url: str, authority: str, path: str)
     "//there.example",
     "https://there.example/" + "x" * 3_000, "https://höst.example", "https://[fe80::1%eth0]/",
 ])
-def test_what_two_readers_could_read_differently_is_refused(url: str) -> None:
+def test_an_ambiguous_url_is_refused(url: str) -> None:
     with pytest.raises(UrlRefused):
         taken_apart(url)
 
 
-def test_an_address_is_known_by_its_form() -> None:
+def test_an_address_is_recognised_by_its_form() -> None:
     assert [is_address(one) for one in (PUBLIC, "::1", "there.example", "fe80::1%eth0")] == [True, True, False, False]

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("K-1")
-async def test_nothing_inside_is_asked() -> None:
+async def test_no_internal_address_is_requested() -> None:
     tried, wrong = await internal_urls.trial()
     assert wrong == []
     assert tried > 150
@@ -28,7 +28,7 @@ async def test_nothing_inside_is_asked() -> None:
 @pytest.mark.req("K-1")
 @pytest.mark.parametrize("address", [
     "::127.0.0.1", "::ffff:0:10.0.0.1", "64:ff9b:1::a00:1", "fec0::1", "3fff::1", "5f00::1", "192.88.99.1"])
-async def test_what_only_looks_public_is_not_asked(address: str) -> None:
+async def test_a_seemingly_public_address_is_not_requested(address: str) -> None:
     async def resolve(_host: str, _port: int) -> list[str]:
         return [address]
 
@@ -39,7 +39,7 @@ async def test_what_only_looks_public_is_not_asked(address: str) -> None:
 
 
 @pytest.mark.req("K-1")
-def test_what_the_url_alone_tells_is_told_at_once() -> None:
+def test_errors_visible_in_the_url_are_raised_immediately() -> None:
     HttpOutgoing().check("https://example.org/hook")
     HttpOutgoing(["127.0.0.0/8"]).check("http://127.0.0.1:9/hook")
     for url in ("http://127.0.0.1/", "https://[::1]/", "https://a@b/"):
@@ -50,7 +50,7 @@ def test_what_the_url_alone_tells_is_told_at_once() -> None:
 
 
 @pytest.mark.req("K-1")
-async def test_an_answer_too_large_and_a_name_not_known_are_one_sentence() -> None:
+async def test_a_too_large_response_and_an_unknown_name_are_one_sentence() -> None:
     async with Issuer() as there:
         outgoing = HttpOutgoing(["127.0.0.1/32"])
         with pytest.raises(Unreached, match="larger than 10 bytes"):
@@ -70,7 +70,7 @@ async def test_an_answer_too_large_and_a_name_not_known_are_one_sentence() -> No
 
 
 @pytest.mark.req("K-1")
-async def test_a_server_that_is_not_to_be_trusted_or_speaks_otherwise_is_named_with_the_reason(tmp_path: Path) -> None:
+async def test_an_untrusted_or_incompatible_server_is_named_with_the_reason(tmp_path: Path) -> None:
     async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
         await writer.wait_closed()

@@ -21,7 +21,7 @@ def tables_without_a_tenant(plan: Mapping[str, Any], keys: Mapping[str, list[str
     """Return the tables that a plan reads, changes or finds a conflict in by anything but one tenant's rows. `keys` has
     the columns of each index."""
     nodes = list(_nodes(plan))
-    said = [one for node in nodes for name in CONDITIONS if name in node for one in _parts(node[name])]
+    conditions = [one for node in nodes for name in CONDITIONS if name in node for one in _parts(node[name])]
     found = set[str]()
     for node in nodes:
         table, alias = node.get("Relation Name"), node.get("Alias", "")
@@ -29,7 +29,7 @@ def tables_without_a_tenant(plan: Mapping[str, Any], keys: Mapping[str, list[str
             continue
         if node["Node Type"] == "ModifyTable":
             found |= {table for index in node.get("Conflict Arbiter Indexes", ()) if "tenant_id" not in keys[index]}
-        elif not any(re.search(rf"\b{alias}\.tenant_id\b", one) for one in said):
+        elif not any(re.search(rf"\b{alias}\.tenant_id\b", one) for one in conditions):
             found.add(table)
     return found
 
@@ -64,5 +64,5 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _parts(condition: str) -> list[str]:
-    """Split a condition where its parts must all hold; one of which another may hold instead says nothing."""
+    """Split a conjunction into its parts; an alternative (OR) yields no condition."""
     return [one for one in condition.split(" AND ") if " OR " not in one]

@@ -1,4 +1,4 @@
-"""What tests of the PostgreSQL backend share."""
+"""Fixtures of the PostgreSQL backend's tests."""
 
 from __future__ import annotations
 

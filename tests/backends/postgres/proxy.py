@@ -1,4 +1,4 @@
-"""A proxy between a gateway and PostgreSQL that breaks the link where a test says."""
+"""A proxy between a gateway and PostgreSQL that breaks the link at a point chosen by a test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Proxy:
         self.on_commit: list[Break] = []
         self.down = False
         self.keeps_ends = False
-        """What the server says is passed on, and not that it has closed the connection behind that."""
+        """The server's data is passed on, but not that it then closed the connection."""
         self.late, self.arrived = asyncio.Event(), asyncio.Event()
         """Lets a late commit through; is set when the server has answered it."""
         self._path = directory / ".s.PGSQL.5432"
@@ -44,7 +44,7 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def cut(self) -> None:
-        """Break every link at once."""
+        """Break all links immediately."""
         for one in self._open:
             one.transport.abort()
 

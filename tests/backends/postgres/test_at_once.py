@@ -35,7 +35,7 @@ Opening = Callable[[], Awaitable[tuple[PostgresLedger, list[str]]]]
 
 @pytest.fixture
 async def gateway(postgres: PostgresSettings) -> AsyncIterator[Opening]:
-    """Open one more gateway's ledger on the same database; what it commits step by step is in its `reasons`."""
+    """Open one more gateway's ledger on the same database; its step-by-step commits are in its `reasons`."""
     opened: list[PostgresLedger] = []
 
     async def open_one() -> tuple[PostgresLedger, list[str]]:
@@ -55,7 +55,7 @@ async def trips_of(ledger: PostgresLedger, batch: WriteBatch) -> int:
     return spent.in_a_row
 
 
-async def test_everything_that_a_turn_writes_is_one_round_trip(gateway: Opening) -> None:
+async def test_all_writes_of_a_turn_are_one_round_trip(gateway: Opening) -> None:
     ledger, reasons = await gateway()
     epoch = await ledger.take(LaneName("t1", "S1"))
     await ledger.commit(WriteBatch([AuditAppend(draft())]))  # Begins the log.
@@ -71,7 +71,7 @@ async def test_everything_that_a_turn_writes_is_one_round_trip(gateway: Opening)
     assert await ledger.take(LaneName("t1", "S2")) == 2
 
 
-async def test_a_log_that_another_gateway_has_moved_on_costs_two_round_trips_more(gateway: Opening) -> None:
+async def test_a_log_advanced_by_another_gateway_costs_two_more_round_trips(gateway: Opening) -> None:
     here, reasons = await gateway()
     there, _ = await gateway()
     for one in (here, there, here, there):
@@ -83,7 +83,7 @@ async def test_a_log_that_another_gateway_has_moved_on_costs_two_round_trips_mor
     assert [event.n for event in await here.events("t1", "s/1", 0, 9)] == [1]
 
 
-async def test_gateways_that_write_to_one_log_at_the_same_time_neither_lose_nor_double(gateway: Opening) -> None:
+async def test_gateways_that_write_one_log_concurrently_lose_and_duplicate_nothing(gateway: Opening) -> None:
     ledgers = [(await gateway())[0] for _ in range(3)]
     receipts = await asyncio.gather(*(ledger.commit(WriteBatch([append(f"s/{place}"), AuditAppend(draft())]))
                                       for _ in range(8) for place, ledger in enumerate(ledgers)))
@@ -97,7 +97,7 @@ async def test_gateways_that_write_to_one_log_at_the_same_time_neither_lose_nor_
     (WriteBatch([BeginLane(LaneName("t1", "S1"))]), Fenced, "refused"),
     (WriteBatch([append(), PutIdempotency(answer("k"))]), NameTaken, "refused"),
 ], ids=["epoch", "no lane", "begun lane", "taken name"])
-async def test_a_batch_that_is_refused_raises_as_step_by_step_and_keeps_nothing(
+async def test_a_refused_batch_raises_the_same_error_as_step_by_step(
     gateway: Opening, batch: WriteBatch, raised: type[Exception], reason: str
 ) -> None:
     ledger, reasons = await gateway()
@@ -110,20 +110,20 @@ async def test_a_batch_that_is_refused_raises_as_step_by_step_and_keeps_nothing(
     assert await ledger.head("t1", "s/1") == 0
 
 
-async def test_writes_that_depend_on_each_other_are_done_in_turn(gateway: Opening) -> None:
+async def test_dependent_writes_are_done_one_after_another(gateway: Opening) -> None:
     ledger, reasons = await gateway()
     await ledger.commit(WriteBatch([PutTranscript(line("e1")), DropTranscript("t1", "S1", ("e1",))]))
     assert reasons == ["writes"]
     assert await ledger.transcript_pending(("S1", "t1")) == []
 
 
-async def test_a_take_and_other_work_have_a_transaction_of_their_own(gateway: Opening) -> None:
+async def test_a_lane_take_and_other_writes_have_separate_transactions(gateway: Opening) -> None:
     ledger, reasons = await gateway()
     await ledger.take(LaneName("t1", "S1"))
     assert reasons == ["work"]
 
 
-async def test_lines_for_a_transcript_that_another_gateway_began_are_one_statement_behind_one_look(
+async def test_lines_for_another_gateways_transcript_are_one_look_and_one_statement(
     postgres: PostgresSettings
 ) -> None:
     here, there = [await open_ledger(postgres, StoppedClock(), keeps_transcripts=True) for _ in range(2)]
@@ -138,8 +138,8 @@ async def test_lines_for_a_transcript_that_another_gateway_began_are_one_stateme
 
 
 @pytest.mark.req("U-3")
-async def test_batches_that_find_no_room_in_a_log_wait_for_one_signature_and_hold_up_no_other(gateway: Opening
-                                                                                              ) -> None:
+async def test_batches_without_room_wait_for_one_signature_and_delay_no_other(gateway: Opening
+                                                                              ) -> None:
     ledger, reasons = await gateway()
     signed = list[int]()
 
@@ -161,7 +161,7 @@ async def test_batches_that_find_no_room_in_a_log_wait_for_one_signature_and_hol
 
 
 @pytest.mark.req("U-3")
-async def test_more_batches_at_once_than_fit_behind_one_signature_are_all_written(gateway: Opening) -> None:
+async def test_more_concurrent_batches_than_one_signature_allows_are_all_written(gateway: Opening) -> None:
     ledger, _ = await gateway()
 
     async def sign(tenant_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Two servers in one address, of which one takes writes: the ledger finds it, and finds the other after a failover."""
+"""Two servers in one address, of which one accepts writes: the ledger finds it, and the other after a failover."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1"), pytest.mark.long
 
 @pytest.fixture
 def servers() -> Iterator[list[OwnServer]]:
-    """Two servers with the ledger's schema to come; neither replicates the other."""
+    """Two servers without the ledger's schema yet; neither replicates the other."""
     with tempfile.TemporaryDirectory(prefix="il-") as first, tempfile.TemporaryDirectory(prefix="il-") as second:
         started: list[OwnServer] = []
         try:
@@ -46,7 +46,7 @@ async def set_read_only(server: OwnServer, value: str) -> None:
     await connection.close()
 
 
-async def test_writes_go_to_the_server_that_takes_them(servers: list[OwnServer]) -> None:
+async def test_writes_go_to_the_server_that_accepts_them(servers: list[OwnServer]) -> None:
     for server in servers:
         made = await open_ledger(read_settings(server.url), SystemClock())
         await made.close()

@@ -132,7 +132,7 @@ async def test_frames_are_appended_once_before_they_are_acknowledged(
 
 
 @pytest.mark.parametrize("breaks", BREAKS)
-async def test_a_command_whose_outcome_is_not_known_is_answered_so_and_found_by_its_key(
+async def test_a_command_of_unknown_outcome_is_reported_and_found_by_its_key(
         town: Street, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, breaks: Break) -> None:
     here, there = town.members
     async with session(here) as (_, session_id):
@@ -146,7 +146,7 @@ async def test_a_command_whose_outcome_is_not_known_is_answered_so_and_found_by_
 
         again = await there.execute("in doubt", KEY, session_id=session_id)
         assert again.status == 202, again
-        # What was committed is found; what was not is done now.
+        # A committed one is found; an uncommitted one is done now.
         assert ("idempotency-replayed" in again.headers) == (breaks == "after")
         assert len(await commands(here)) == 2
 
@@ -170,7 +170,7 @@ async def test_a_claim_is_done_once(postgres: PostgresSettings, proxy: Proxy, br
     await ledger.close()
 
 
-async def test_a_claim_whose_outcome_is_not_known_leaves_the_lane_to_be_had(
+async def test_a_claim_of_unknown_outcome_leaves_the_lane_available(
         postgres: PostgresSettings, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = await open_ledger(postgres, StoppedClock())
     leases = await open_leases(PostgresSettings(proxy.url))

@@ -33,7 +33,7 @@ class Turnstile:
         await self._connection.execute("SELECT pg_advisory_unlock($1)", lock)
 
     async def waiting(self, reads: int) -> None:
-        """Return once so many reads stand before it."""
+        """Return once the given number of reads is queued before it."""
         while await self._connection.fetchval(
                 "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database "
                 "WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()") < reads:
@@ -56,7 +56,7 @@ async def ledger(postgres: PostgresSettings) -> AsyncIterator[PostgresLedger]:
     await opened.close()
 
 
-async def test_reads_that_wait_and_ask_for_the_same_are_one(
+async def test_equal_waiting_reads_are_shared(
     postgres: PostgresSettings, ledger: PostgresLedger, turnstile: Turnstile
 ) -> None:
     readers = PostgresReaders(postgres, connections=1)
@@ -82,7 +82,7 @@ async def test_reads_that_wait_and_ask_for_the_same_are_one(
     await readers.close()
 
 
-async def test_a_read_that_was_sent_is_shared_by_no_one_who_asks_later(
+async def test_a_sent_read_is_not_shared_with_later_requests(
     postgres: PostgresSettings, ledger: PostgresLedger, turnstile: Turnstile
 ) -> None:
     both = "SELECT (SELECT value FROM store WHERE name = $1), pg_advisory_xact_lock_shared(1919246692)::text"
@@ -105,7 +105,7 @@ async def test_a_read_that_was_sent_is_shared_by_no_one_who_asks_later(
     await readers.close()
 
 
-async def test_a_shared_read_that_fails_fails_for_all_who_wait_for_it(
+async def test_a_failing_shared_read_fails_for_all_its_waiters(
     postgres: PostgresSettings, ledger: PostgresLedger, turnstile: Turnstile
 ) -> None:
     readers = PostgresReaders(postgres, connections=1)
@@ -122,7 +122,7 @@ async def test_a_shared_read_that_fails_fails_for_all_who_wait_for_it(
 
 
 async def test_lanes_are_read_while_requests_have_all_connections(ledger: PostgresLedger, turnstile: Turnstile) -> None:
-    """After a death, what people ask for must not hold up the gateways that take over."""
+    """After a gateway's death, people's requests must not delay the gateways that take over."""
     await turnstile.close()
     asked = [asyncio.create_task(ledger.readers.rows(f"{HELD} -- {number}")) for number in range(40)]
     await turnstile.waiting(4)

@@ -93,7 +93,7 @@ def differing(kinds: dict[str, str], page: dict[str, str]) -> set[str]:
             or page[name] != (kinds[name] or SHARED)}
 
 
-async def test_the_page_names_what_keeps_each_table_from_being_distributed(postgres: PostgresSettings) -> None:
+async def test_the_page_names_the_obstacles_to_distributing_each_table(postgres: PostgresSettings) -> None:
     connection = await asyncpg.connect(postgres.dsn)
     kinds, foreign = await found(connection), await connection.fetch(FOREIGN_KEYS)
     await connection.close()
@@ -121,7 +121,7 @@ async def test_a_table_with_a_unique_or_foreign_key_without_its_tenant_is_found(
                      "pointing": OTHER_KEY, "keyless": OTHER_KEY}
 
 
-async def test_the_suites_run_on_tables_whose_every_key_has_the_tenant_and_that_have_no_trigger(
+async def test_the_suites_run_on_tables_with_the_tenant_in_every_key_and_no_trigger(
     postgres_by_tenant: PostgresSettings,
 ) -> None:
     connection = await asyncpg.connect(postgres_by_tenant.dsn)
@@ -159,7 +159,7 @@ OF_ALL_TENANTS = {
     "queries.COUNTS", "queries.DUE_SESSIONS", "queries.FILE_OBJECTS",
     "queries.TRANSCRIPT_PENDING", "queries.UNDER_WAY", "statements.PRUNE_IDEMPOTENCY", "tenant_moves.MOVES",
 }
-"""Statements about all tenants at once. They are of no command."""
+"""Statements about all tenants together. They belong to no command."""
 BY_PLAN = {"queries.IF_OLD", "queries.OLD_SESSIONS"}
 """Statements that name the tenant; a plan that hashes a part of them reads that part of all tenants."""
 
@@ -205,7 +205,7 @@ async def test_no_further_statement_locks_rows_of_several_tenants(postgres: Post
     assert found == LOCK_SEVERAL
 
 
-async def test_a_statement_that_leaves_the_tenant_out_is_found(empty_database: str) -> None:
+async def test_a_statement_without_the_tenant_is_found(empty_database: str) -> None:
     connection = await asyncpg.connect(empty_database)
     await connection.execute("""
         CREATE TABLE item (tenant_id text, id text, body text, PRIMARY KEY (tenant_id, id));
@@ -231,7 +231,7 @@ async def test_a_statement_that_leaves_the_tenant_out_is_found(empty_database: s
     assert found == set(leave_out)
 
 
-async def test_what_a_commands_transaction_reaches_outside_its_tenant_is_what_the_page_says(
+async def test_a_commands_transaction_leaves_its_tenant_only_as_documented(
     postgres: PostgresSettings,
 ) -> None:
     group = CommitGroup()
@@ -247,7 +247,7 @@ async def test_what_a_commands_transaction_reaches_outside_its_tenant_is_what_th
 
 
 def command_taken_in() -> WriteBatch:
-    """The writes of a lane that takes a command in and sends its prompt."""
+    """The writes of a lane that accepts a command and sends its prompt."""
     command = Command(id="cmd_1", created_at=iso(1), updated_at=iso(1), tenant_id="t1",
                       actor=Actor(type="user", id="u"), type="execute", target=Target(agent_id="shell"),
                       state="queued", timeout_ms=5, payload=msgspec.Raw(b"{}"))

@@ -28,7 +28,7 @@ from interlock.ports.ledger import Full, LedgerError, NameTaken, OutcomeUnknown 
     (OutcomeUnknown("x"), False, OutcomeUnknown, False),
     (ValueError("odd"), False, LedgerError, True),
 ], ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None)
-def test_each_error_is_the_servers_or_the_batchs_own(
+def test_each_error_is_classified_as_the_servers_or_the_batchs(
         error: Exception, away: bool, becomes: type[LedgerError], alone: bool) -> None:
     assert faults.is_away(error) is away
     assert type(faults.translate(error)) is becomes
@@ -38,16 +38,16 @@ def test_each_error_is_the_servers_or_the_batchs_own(
 @pytest.mark.parametrize(("error", "again"), [
     (asyncpg.DeadlockDetectedError("x"), True), (asyncpg.SerializationError("x"), True),
     (asyncpg.LockNotAvailableError("x"), True), (asyncpg.UniqueViolationError("x"), False)])
-def test_only_two_transactions_in_each_others_way_are_tried_again(error: Exception, again: bool) -> None:
+def test_only_serialization_conflicts_are_retried(error: Exception, again: bool) -> None:
     assert faults.is_in_the_way(error) is again
 
 
-def test_a_statement_that_the_server_refused_is_not_in_doubt() -> None:
+def test_a_statement_refused_by_the_server_is_not_in_doubt() -> None:
     assert faults.is_answered(asyncpg.QueryCanceledError("x"))
     assert not faults.is_answered(ConnectionResetError())
 
 
-def test_the_log_says_where_and_what_to_do() -> None:
+def test_the_log_has_the_address_and_the_remedy() -> None:
     event, sentence = faults.why_away(asyncpg.QueryCanceledError("canceling  statement."), "db.example")
     assert event == "postgres_cancelled_statement"
     assert "at db.example" in sentence
@@ -57,14 +57,14 @@ def test_the_log_says_where_and_what_to_do() -> None:
     assert "It was demoted." in faults.why_away(faults.FormerPrimary("It was demoted."))[1]
 
 
-@pytest.mark.parametrize(("error", "words"), [
+@pytest.mark.parametrize(("error", "text"), [
     (TimeoutError(), "no answer in time"), (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "Connection refused"),
     (ValueError(" two\n lines. "), "two lines"), (ValueError(), "ValueError")])
-def test_words_have_no_number_and_no_full_stop(error: Exception, words: str) -> None:
-    assert faults.in_words(error) == words
+def test_an_errors_text_has_no_number_and_no_full_stop(error: Exception, text: str) -> None:
+    assert faults.in_words(error) == text
 
 
-def test_a_key_that_was_used_is_refused_in_its_own_sentence() -> None:
+def test_a_used_key_is_refused_in_its_own_sentence() -> None:
     taken: Any = asyncpg.UniqueViolationError("x")
     taken.table_name, taken.constraint_name, taken.detail = "idempotency", "idempotency_pkey", "Key (scope)=(s)"
 

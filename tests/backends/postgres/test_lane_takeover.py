@@ -39,12 +39,12 @@ async def leases(postgres: PostgresSettings) -> AsyncIterator[dict[str, Postgres
 
 
 async def until_waiting(other: Any, count: int) -> None:
-    """Return when so many connections wait for a lock."""
+    """Return when the given number of connections waits for a lock."""
     while await other.fetchval(WAITING) < count:
         await other.execute("SELECT pg_stat_clear_snapshot()")  # Else a transaction sees the same of it each time.
 
 
-async def test_of_two_gateways_that_take_a_free_lane_one_gets_it(leases: dict[str, PostgresLeases], other: Any) -> None:
+async def test_one_of_two_gateways_gets_a_free_lane(leases: dict[str, PostgresLeases], other: Any) -> None:
     await leases["a"].release([(FIRST, (await leases["a"].take(FIRST, "a")).epoch)], "a")
     held = other.transaction()
     await held.start()
@@ -71,7 +71,7 @@ async def test_lanes_are_locked_in_the_order_of_their_names(leases: dict[str, Po
     assert await taking == [Lease(2, "a"), Lease(2, "a")]
 
 
-async def test_a_lane_that_another_gateway_begins_meanwhile_is_its_own(leases: dict[str, PostgresLeases], other: Any
+async def test_a_lane_begun_by_another_gateway_meanwhile_belongs_to_it(leases: dict[str, PostgresLeases], other: Any
                                                                        ) -> None:
     held = other.transaction()
     await held.start()
@@ -96,7 +96,7 @@ async def test_new_lanes_are_added_in_the_order_of_their_names(leases: dict[str,
     assert await taking == [Lease(1, "a")] * (1 + len(later))
 
 
-async def test_a_lane_is_begun_without_a_further_statement_unless_its_runner_is_at_another_live_gateway(
+async def test_a_lane_begins_without_another_statement_unless_its_runner_is_elsewhere(
         leases: dict[str, PostgresLeases]) -> None:
     here = leases["a"]
     await here.join(Instance("gone", ""), LONG_MS)
@@ -110,8 +110,8 @@ async def test_a_lane_is_begun_without_a_further_statement_unless_its_runner_is_
     assert not await here.begin(FIRST, "gone", "detached")
 
 
-async def test_no_transaction_takes_more_than_a_number_of_lanes(leases: dict[str, PostgresLeases],
-                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_lanes_taken_by_a_transaction_are_bounded(leases: dict[str, PostgresLeases],
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane_takeover, "TAKE_LIMIT", 2)
     sizes, take = list[int](), lane_takeover._take
 

@@ -32,7 +32,7 @@ async def leases(postgres: PostgresSettings) -> AsyncIterator[PostgresLeases]:
     await ledger.close()
 
 
-async def test_a_lane_that_somebody_holds_delays_its_taker_and_no_renewal(leases: PostgresLeases, other: Any) -> None:
+async def test_a_locked_lane_delays_its_taker_and_no_renewal(leases: PostgresLeases, other: Any) -> None:
     await leases.take(LaneName("t1", "s/1"), "a")
     held = other.transaction()
     await held.start()
@@ -49,7 +49,7 @@ async def test_a_lane_that_somebody_holds_delays_its_taker_and_no_renewal(leases
     assert (await taking).epoch == 2
 
 
-async def test_a_lane_that_somebody_holds_is_left_out_of_a_claim(leases: PostgresLeases, other: Any) -> None:
+async def test_a_locked_lane_is_omitted_from_a_claim(leases: PostgresLeases, other: Any) -> None:
     await leases.join(Instance("b", ""), LONG_MS)
     first, second = LaneName("t1", "s/1"), LaneName("t1", "s/2")
     for lane in (first, second):
@@ -70,7 +70,7 @@ async def test_a_renewal_alone_does_not_wait_for_the_disk(leases: PostgresLeases
     assert await other.fetchval(waits) == "on", "the next transaction of the connection does"
 
 
-async def test_a_renewal_whose_connection_broke_is_done_on_another(leases: PostgresLeases, other: Any) -> None:
+async def test_a_renewal_with_a_broken_connection_is_done_on_another(leases: PostgresLeases, other: Any) -> None:
     assert await leases.renew("a")
     await other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                         "WHERE query LIKE '%UPDATE instance SET%' AND pid <> pg_backend_pid()")
@@ -80,8 +80,8 @@ async def test_a_renewal_whose_connection_broke_is_done_on_another(leases: Postg
         assert await leases.renew("a"), "one attempt is lost with the connection at the most"
 
 
-async def test_a_renewal_without_an_answer_is_given_up_before_the_lease_has_run_out(leases: PostgresLeases, other: Any
-                                                                                    ) -> None:
+async def test_a_renewal_without_a_reply_is_abandoned_before_the_lease_expires(leases: PostgresLeases, other: Any
+                                                                               ) -> None:
     held = other.transaction()
     await held.start()
     await other.execute("SELECT * FROM instance FOR UPDATE")
@@ -94,7 +94,7 @@ async def test_a_renewal_without_an_answer_is_given_up_before_the_lease_has_run_
     assert await leases.renew("later")
 
 
-async def test_a_renewal_that_stood_still_for_longer_than_its_patience_counts_when_it_goes_on(
+async def test_a_renewal_suspended_past_its_timeout_counts_when_it_resumes(
         leases: PostgresLeases, other: Any) -> None:
     """A server that stalls: to give up the question and to connect again would cost what is left of the lease."""
     await leases.renew("a")
@@ -111,8 +111,8 @@ async def test_a_renewal_that_stood_still_for_longer_than_its_patience_counts_wh
     assert await leases.renew("a")
 
 
-async def test_a_hundred_lanes_cost_the_statements_of_one(leases: PostgresLeases, monkeypatch: pytest.MonkeyPatch
-                                                          ) -> None:
+async def test_a_hundred_lanes_need_as_many_statements_as_one(leases: PostgresLeases, monkeypatch: pytest.MonkeyPatch
+                                                              ) -> None:
     asked = list[str]()
 
     def counting(name: str) -> Any:

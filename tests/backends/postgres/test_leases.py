@@ -16,7 +16,7 @@ def link(runner_id: str) -> RunnerLocation:
     return RunnerLocation(runner_id, "t1", "a", "l1", b"{}")
 
 
-async def test_a_link_that_is_committed_after_a_later_one_was_seen_is_seen_too(postgres: PostgresSettings) -> None:
+async def test_a_link_committed_after_a_later_one_was_read_is_read_too(postgres: PostgresSettings) -> None:
     leases = await open_leases(postgres)
     slow = await asyncpg.connect(postgres.dsn)
     try:
@@ -30,14 +30,14 @@ async def test_a_link_that_is_committed_after_a_later_one_was_seen_is_seen_too(p
         await slow_one.commit()
         seen = await leases.links_since(first.upto)
         assert link("slow") in seen.links
-        while link("slow") in seen.links:  # Told again while anybody's older transaction is open on this server.
+        while link("slow") in seen.links:  # Returned again while any older transaction is open here.
             seen = await leases.links_since(seen.upto)
     finally:
         await slow.close()
         await leases.close()
 
 
-async def test_what_a_program_of_the_schema_before_writes_is_noticed(postgres: PostgresSettings) -> None:
+async def test_writes_of_a_program_of_the_previous_schema_are_noticed(postgres: PostgresSettings) -> None:
     leases = await open_leases(postgres)
     older = await asyncpg.connect(postgres.dsn)
     try:

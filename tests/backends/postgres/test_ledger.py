@@ -99,7 +99,7 @@ def line(entry_id: str, session_id: str = "S1") -> TranscriptLine:
 
 @pytest.mark.req("D-1", "C-4")
 @pytest.mark.parametrize("breaks", [["after"], ["before"], ["after", "before", "before", "after"]])
-async def test_a_link_that_breaks_during_a_commit_neither_loses_nor_doubles_it(
+async def test_a_link_broken_during_a_commit_neither_loses_nor_duplicates_it(
     proxy: Proxy, breaks: list[Break], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
@@ -117,14 +117,14 @@ async def test_a_link_that_breaks_during_a_commit_neither_loses_nor_doubles_it(
 
 @pytest.mark.req("D-1", "G-1")
 @pytest.mark.parametrize("breaks", ["after", "before"])
-async def test_closing_does_not_wait_for_a_server_that_is_away_with_a_commit_in_doubt(
+async def test_closing_does_not_wait_for_a_server_with_a_commit_in_doubt(
     proxy: Proxy, breaks: Break, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(writer, "CLOSING_WAIT_S", 0.05)
     ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
     proxy.on_commit = [breaks]
-    proxy.down = True  # Only for the connections to come.
+    proxy.down = True  # Only for later connections.
     in_doubt = [asyncio.ensure_future(ledger.commit(WriteBatch([append()]))) for _ in range(2)]
     while proxy.on_commit:
         await asyncio.sleep(0)
@@ -138,7 +138,7 @@ async def test_closing_does_not_wait_for_a_server_that_is_away_with_a_commit_in_
 
 @pytest.mark.req("D-1", "C-4")
 @pytest.mark.parametrize("breaks", ["late", "stalled"])
-async def test_a_commit_that_reaches_the_server_after_it_was_given_up_does_nothing(
+async def test_a_commit_that_arrives_after_it_was_abandoned_has_no_effect(
     proxy: Proxy, breaks: Break, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
@@ -167,7 +167,7 @@ async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_con
         await ledger.commit(WriteBatch([append(body=b"in doubt")]))
     proxy.down = False
 
-    assert await ledger.take(LaneName("t1", "s/2")) == 1  # Whatever comes next.
+    assert await ledger.take(LaneName("t1", "s/2")) == 1  # Any later statement.
     proxy.late.set()
     await asyncio.wait_for(proxy.arrived.wait(), 20)
 
@@ -177,7 +177,7 @@ async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_con
 
 
 @pytest.mark.req("D-1")
-async def test_what_is_asked_while_the_server_is_away_waits_for_it(
+async def test_requests_during_an_outage_wait_for_the_server(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
@@ -197,7 +197,7 @@ async def test_what_is_asked_while_the_server_is_away_waits_for_it(
 
 
 @pytest.mark.req("D-1")
-async def test_a_server_that_stays_away_is_said_and_the_ledger_goes_on_when_it_is_back(
+async def test_a_long_outage_is_reported_and_the_ledger_continues_after_it(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
@@ -213,8 +213,8 @@ async def test_a_server_that_stays_away_is_said_and_the_ledger_goes_on_when_it_i
     await ledger.close()
 
 
-async def test_an_answer_is_found_by_its_tenant_or_if_it_has_none(ledger: PostgresLedger, postgres: PostgresSettings
-                                                                  ) -> None:
+async def test_a_response_is_found_by_its_tenant_or_without_one(ledger: PostgresLedger, postgres: PostgresSettings
+                                                                ) -> None:
     await ledger.commit(WriteBatch([PutIdempotency(answer("k")), PutIdempotency(answer("older"))]))
     connection = await asyncpg.connect(postgres.dsn)
     await connection.execute("UPDATE idempotency SET tenant_id = '' WHERE scope = 'older'")
@@ -225,7 +225,7 @@ async def test_an_answer_is_found_by_its_tenant_or_if_it_has_none(ledger: Postgr
 
 
 @pytest.mark.req("C-4")
-async def test_a_batch_that_fails_does_not_take_the_others_of_its_group_with_it(ledger: PostgresLedger) -> None:
+async def test_a_failing_batch_does_not_fail_the_others_of_its_group(ledger: PostgresLedger) -> None:
     epoch = await ledger.take(LaneName("t1", "s/1"))
     await ledger.commit(WriteBatch([PutIdempotency(answer("k"))]))
     results = await asyncio.gather(
@@ -246,7 +246,7 @@ async def test_a_batch_that_fails_does_not_take_the_others_of_its_group_with_it(
 
 
 @pytest.mark.req("C-4")
-async def test_a_repeated_key_does_not_have_the_others_of_its_group_committed_one_by_one(
+async def test_a_repeated_key_does_not_split_the_commit_of_its_group(
     ledger: PostgresLedger
 ) -> None:
     """One by one, in one transaction, they held the tenant's log for 26 s at a round trip of 10 ms."""
@@ -264,7 +264,7 @@ async def test_a_repeated_key_does_not_have_the_others_of_its_group_committed_on
 
 
 @pytest.mark.req("C-4")
-async def test_of_two_gateways_one_is_fenced_from_the_instant_the_other_has_the_lane(
+async def test_a_gateway_is_fenced_from_the_instant_another_has_the_lane(
     ledger: PostgresLedger, other: PostgresLedger
 ) -> None:
     first = await ledger.take(LaneName("t1", "s/1"))
@@ -276,7 +276,7 @@ async def test_of_two_gateways_one_is_fenced_from_the_instant_the_other_has_the_
 
 
 @pytest.mark.req("C-4")
-async def test_who_takes_a_lane_waits_for_what_is_under_way_and_no_longer_than_a_stopped_gateway_may_hold_it(
+async def test_a_taker_of_a_lane_waits_a_bounded_time_for_open_transactions(
     postgres: PostgresSettings, ledger: PostgresLedger
 ) -> None:
     await ledger.take(LaneName("t1", "s/1"))
@@ -305,14 +305,14 @@ async def blocking(postgres: PostgresSettings, ledger: PostgresLedger, other: Po
 
 
 async def until_waiting(connection: Any, count: int, *without: asyncio.Task[Any]) -> None:
-    """Return when so many connections wait for a lock; none of these tasks has ended before."""
+    """Return when the given number of connections waits for a lock; none of these tasks has ended before."""
     while await connection.fetchval(WAITING) < count:
         await connection.execute("SELECT pg_stat_clear_snapshot()")  # Else a transaction sees the same of it each time.
         assert not any(one.done() for one in without)
 
 
 @pytest.mark.req("C-4")
-async def test_who_takes_a_lane_waits_for_a_commit_of_one_statement_under_its_former_epoch(
+async def test_a_taker_of_a_lane_waits_for_a_one_statement_commit_of_the_former_epoch(
     ledger: PostgresLedger, other: PostgresLedger, blocking: Any
 ) -> None:
     """Else the new owner would read the lane without what is committed a moment later."""
@@ -352,13 +352,13 @@ async def test_a_commit_locks_its_lanes_in_the_order_of_their_names(
 
 
 @pytest.mark.req("C-4")
-def test_a_link_that_was_ended_before_anybody_noticed_counts_as_one_that_ended() -> None:
+def test_a_connection_ended_unnoticed_counts_as_ended() -> None:
     assert is_away(asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"))
     assert not is_away(asyncpg.InterfaceError("cannot perform operation: another operation is in progress"))
 
 
 @pytest.mark.req("C-4", "D-1")
-async def test_a_connection_that_the_server_has_ended_and_that_is_not_closed_yet_is_replaced(
+async def test_a_connection_ended_by_the_server_and_not_closed_yet_is_replaced(
     proxy: Proxy, postgres: PostgresSettings
 ) -> None:
     """The driver has the server's last word and no end of the link: it refuses each further statement ("cannot switch
@@ -402,7 +402,7 @@ async def test_gateways_that_write_to_the_same_streams_and_logs_leave_no_gap_and
 
 
 @pytest.mark.req("U-2", "U-4")
-async def test_the_database_itself_refuses_to_change_what_was_audited(
+async def test_the_database_itself_refuses_to_change_audit_records(
     postgres: PostgresSettings, ledger: PostgresLedger
 ) -> None:
     await ledger.commit(WriteBatch([AuditAppend(draft(personal={"reason": "10.0.0.1\0"}))]))
@@ -419,7 +419,7 @@ async def test_the_database_itself_refuses_to_change_what_was_audited(
 
 
 @pytest.mark.req("X-3")
-async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres: PostgresSettings) -> None:
+async def test_a_transcript_is_written_in_the_transaction_that_creates_it(postgres: PostgresSettings) -> None:
     ledger = await open_ledger(postgres, StoppedClock(), keeps_transcripts=True)
     transcripts = PostgresTranscripts(ledger, StoppedClock())
     epoch = await ledger.take(LaneName("t1", "S1"))
@@ -447,7 +447,7 @@ async def test_a_transcript_is_written_in_the_transaction_that_makes_it(postgres
 
 
 @pytest.mark.req("D-1")
-async def test_text_that_postgresql_cannot_hold_comes_back_as_it_was(ledger: PostgresLedger) -> None:
+async def test_text_that_postgresql_cannot_store_is_read_back_unchanged(ledger: PostgresLedger) -> None:
     odd = "a\0b\U0010fffe0\U0010fffe"
     await ledger.commit(WriteBatch([PutSession(session(odd, session_key=odd, workspace=odd)),
                                     Append("t1", f"s/{odd}", "C", 1, b"\0", odd), PutFact(odd, odd)]))
@@ -458,7 +458,7 @@ async def test_text_that_postgresql_cannot_hold_comes_back_as_it_was(ledger: Pos
     assert await ledger.fact(odd) == odd
 
 
-def test_an_address_says_whether_a_pool_stands_before_the_server() -> None:
+def test_an_address_declares_a_pool_in_front_of_the_server() -> None:
     assert read_settings("postgresql://a/b") == PostgresSettings("postgresql://a/b")
     assert read_settings("postgresql://a/b?pooled=1") == PostgresSettings("postgresql://a/b", pooled=True)
     assert read_settings("postgresql:///b?host=/s&pooled=0&port=1") == PostgresSettings("postgresql:///b?host=/s&port=1")
@@ -473,7 +473,7 @@ async def test_behind_a_pool_nothing_is_prepared(postgres: PostgresSettings) -> 
     await ledger.close()
 
 
-async def test_an_address_that_leads_nowhere_is_one_sentence_without_the_password(tmp_path: Path) -> None:
+async def test_an_unreachable_address_is_one_sentence_without_the_password(tmp_path: Path) -> None:
     with pytest.raises(NotReached) as refused:
         await open_ledger(PostgresSettings(f"postgresql://who:secret@/db?host={tmp_path}&sslpassword=secret"),
                           StoppedClock())
@@ -484,7 +484,7 @@ async def test_an_address_that_leads_nowhere_is_one_sentence_without_the_passwor
 
 
 @pytest.mark.req("C-4")
-async def test_of_two_gateways_that_take_a_lane_at_once_one_gets_it(
+async def test_one_of_two_concurrent_gateways_gets_the_lane(
     postgres: PostgresSettings, ledger: PostgresLedger
 ) -> None:
     stores = [await open_leases(postgres) for _ in range(3)]
@@ -500,7 +500,7 @@ async def test_of_two_gateways_that_take_a_lane_at_once_one_gets_it(
 
 
 @pytest.mark.req("M-1")
-async def test_of_two_gateways_one_keeps_an_answer(ledger: PostgresLedger, other: PostgresLedger) -> None:
+async def test_one_of_two_gateways_stores_a_response(ledger: PostgresLedger, other: PostgresLedger) -> None:
     results = await asyncio.gather(*(one.commit(WriteBatch([PutIdempotency(answer("k")), append()]))
                                      for one in (ledger, other)), return_exceptions=True)
     assert sum(isinstance(one, NameTaken) for one in results) == 1

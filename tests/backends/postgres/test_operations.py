@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.backends.postgres.operations import RowOperation, TableStatement, keep_first, keyed, summed, unkeyed
 
 
-def test_of_rows_with_one_key_the_last_counts_unless_they_are_merged() -> None:
+def test_of_rows_with_one_key_the_last_is_written_unless_they_are_merged() -> None:
     def rows_of(operation: RowOperation) -> list[tuple[str, int]]:
         statement = TableStatement(operation)
         for row in (("a", 1), ("b", 2), ("a", 3)):
@@ -19,7 +19,7 @@ def test_of_rows_with_one_key_the_last_counts_unless_they_are_merged() -> None:
     assert rows_of(plain._replace(rows=unkeyed(lambda row: row))) == [("a", 1), ("b", 2), ("a", 3)]
 
 
-def test_columns_are_lists_of_what_the_database_can_hold() -> None:
+def test_columns_are_lists_of_storable_values() -> None:
     operation = RowOperation("t", "", keyed(lambda row: row))
     statement = TableStatement(operation)
     statement.add(operation.rows(("a\0b", 1)))

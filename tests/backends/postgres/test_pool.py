@@ -41,7 +41,7 @@ logfile = {sockets}/log
 SESSION_STATE = re.compile(
     r"\b(LISTEN|UNLISTEN|NOTIFY|PREPARE|DISCARD|DECLARE|TEMP|TEMPORARY|SET(?= +\w+ *(=|TO))(?! +LOCAL)|"
     r"pg_advisory_lock|pg_try_advisory_lock|pg_advisory_lock_shared|currval|lastval)\b")
-"""What lives on a connection beyond its transaction. SET of an UPDATE names a column, and is told apart below."""
+"""What lives on a connection beyond its transaction. SET of an UPDATE names a column, and is distinguished below."""
 
 
 def test_no_statement_leaves_anything_on_its_connection() -> None:

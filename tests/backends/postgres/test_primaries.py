@@ -1,4 +1,4 @@
-"""A primary that comes back after its standby was promoted: nothing is written to it, and people are notified (D-1,
+"""A primary that returns after its standby was promoted: nothing is written to it, and people are notified (D-1,
 C-4)."""
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Link:
     ("postgresql:///interlock", []),
     ("postgresql://me@[::1/interlock", []),
 ])
-async def test_the_servers_of_an_address(dsn: str, hosts: list[tuple[str, int | None]]) -> None:
+async def test_the_servers_of_an_address_are_listed(dsn: str, hosts: list[tuple[str, int | None]]) -> None:
     assert hosts_of(dsn) == [LedgerHost(*one) for one in hosts]
 
 
-async def test_a_newer_timeline_cuts_what_is_connected_to_an_older_one_and_is_known_after_a_restart(
+async def test_a_newer_timeline_cuts_older_connections_and_is_known_after_a_restart(
         tmp_path: Path) -> None:
     file = tmp_path / FILE_NAME
     primaries, old, new, other = Primaries(file), Link(), Link(), Link()
@@ -81,7 +81,7 @@ async def test_a_newer_timeline_cuts_what_is_connected_to_an_older_one_and_is_kn
     assert not after.is_former(PrimaryServer("7", 3))
 
 
-async def test_another_database_system_is_taken_and_noted(tmp_path: Path) -> None:
+async def test_another_database_system_is_accepted_and_recorded(tmp_path: Path) -> None:
     file = tmp_path / FILE_NAME
     Primaries(file).learn(PrimaryServer("7", 3))
     with capture_logs() as lines:
@@ -92,7 +92,7 @@ async def test_another_database_system_is_taken_and_noted(tmp_path: Path) -> Non
     assert Primaries(file).is_former(PrimaryServer("8", 1)) is False
 
 
-async def test_a_file_that_cannot_be_read_is_noted_and_is_no_reason_to_end(tmp_path: Path) -> None:
+async def test_an_unreadable_file_is_logged_and_does_not_stop_the_gateway(tmp_path: Path) -> None:
     file = tmp_path / FILE_NAME
     file.write_text("{")
     with capture_logs() as lines:
@@ -157,7 +157,7 @@ async def test_a_new_connection_to_a_former_primary_is_noticed_before_it_is_used
     assert (found.timeline, server, primaries.former) == (2, PrimaryServer("7", 2), [LedgerHost("one", None)])
 
 
-async def test_a_server_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unresponsive_server_is_awaited_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONFIRM_TIMEOUT_S", 0.01)
     primaries, servers = Primaries(), Servers(one=1, two=None)
     for _ in range(3):
@@ -188,7 +188,7 @@ async def test_connections_that_ask_during_a_look_share_the_next() -> None:
     assert servers.asked == ["one", "two"] * 2, "one look that began after all of them had asked"
 
 
-async def test_a_look_that_was_cancelled_vouches_for_no_one() -> None:
+async def test_a_cancelled_look_confirms_no_server() -> None:
     primaries, servers = Primaries(), Servers(one=1, two=1)
     servers.gates |= {1: asyncio.Event(), 2: asyncio.Event()}
     first, second, third = (asyncio.create_task(primaries.connect(ADDRESS, servers.opened)) for _ in range(3))
@@ -202,7 +202,7 @@ async def test_a_look_that_was_cancelled_vouches_for_no_one() -> None:
 
 
 async def settled() -> None:
-    """Let every task that can go on do so."""
+    """Let every runnable task proceed."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -227,7 +227,7 @@ def fenced(pair: PostgresPair, file: Path | None = None) -> PostgresSettings:
 
 
 @pytest.mark.long
-async def test_nothing_is_written_to_a_primary_that_comes_back(pair: PostgresPair, tmp_path: Path) -> None:
+async def test_nothing_is_written_to_a_returned_former_primary(pair: PostgresPair, tmp_path: Path) -> None:
     settings = fenced(pair, tmp_path / FILE_NAME)
     ledger, leases = await open_ledger(settings, SystemClock()), await open_leases(settings)
     await leases.join(Instance("i_1", "here"))
@@ -254,7 +254,7 @@ async def test_nothing_is_written_to_a_primary_that_comes_back(pair: PostgresPai
 
 
 @pytest.mark.long
-async def test_nothing_is_written_to_a_primary_that_is_back_before_anyone_has_seen_the_new_one(
+async def test_nothing_is_written_to_a_former_primary_that_returns_before_the_new_one(
         pair: PostgresPair) -> None:
     settings = fenced(pair)
     ledger = await open_ledger(settings, SystemClock())
@@ -271,8 +271,8 @@ async def test_nothing_is_written_to_a_primary_that_is_back_before_anyone_has_se
 
 
 @pytest.mark.long
-async def test_what_is_connected_to_a_primary_is_cut_once_another_one_was_promoted(pair: PostgresPair) -> None:
-    """As with a host that was cut off from its standby, and from those who promoted that."""
+async def test_connections_to_a_primary_are_cut_once_another_one_is_promoted(pair: PostgresPair) -> None:
+    """As with a host that was cut off from its standby and from the operators who promoted that."""
     settings = fenced(pair)
     ledger = await open_ledger(settings, SystemClock())
     await ledger.commit(WriteBatch([Append("t1", STREAM, "C", 5, b"before", "m1")]))

@@ -1,4 +1,4 @@
-"""A primary that dies and its synchronous standby that is promoted: what was acknowledged is there (D-1, C-4)."""
+"""A primary that dies and its synchronous standby that is promoted: acknowledged data is there (D-1, C-4)."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ async def bodies(ledger: PostgresLedger) -> list[bytes]:
     return [one.body for one in await ledger.events("t1", STREAM, 0, 10 * COMMITS)]
 
 
-async def test_every_commit_is_answered_and_there_once_after_a_promotion(pair: PostgresPair,
-                                                                         ledger: PostgresLedger) -> None:
+async def test_every_commit_is_answered_and_exists_once_after_a_promotion(pair: PostgresPair,
+                                                                          ledger: PostgresLedger) -> None:
     acknowledged = asyncio.Event()
 
     async def commit(number: int) -> Receipt:
@@ -81,7 +81,7 @@ async def test_every_commit_is_answered_and_there_once_after_a_promotion(pair: P
     assert [receipt.numbers for receipt in receipts] == [[number + 1] for number in range(COMMITS)]
 
 
-async def test_a_ledger_without_a_server_that_takes_writes_is_not_opened_and_says_so(pair: PostgresPair) -> None:
+async def test_a_ledger_without_a_writable_server_is_not_opened_with_a_reason(pair: PostgresPair) -> None:
     await asyncio.to_thread(pair.kill_primary)
     with pytest.raises(NotReached, match="promote the standby if the primary is gone"):
         await open_ledger(read_settings(pair.url), SystemClock())
@@ -89,7 +89,7 @@ async def test_a_ledger_without_a_server_that_takes_writes_is_not_opened_and_say
         await open_ledger(read_settings(f"{pair.standby.url}&target_session_attrs=read-write"), SystemClock())
 
 
-async def test_nothing_is_acknowledged_while_the_standby_stands_still_and_that_is_shown(
+async def test_nothing_is_acknowledged_while_the_standby_hangs_and_that_is_shown(
         pair: PostgresPair, ledger: PostgresLedger, leases: PostgresLeases) -> None:
     await leases.join(Instance("i_1", "here"))
     await ledger.commit(event(0))
@@ -108,7 +108,7 @@ async def test_nothing_is_acknowledged_while_the_standby_stands_still_and_that_i
     assert await bodies(ledger) == [b"0", b"1"]
 
 
-async def test_a_commit_that_the_writer_has_given_up_is_shown_to_no_one_before_the_standby_has_it(
+async def test_an_abandoned_commit_is_invisible_until_the_standby_has_it(
         pair: PostgresPair, ledger: PostgresLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were it cancelled, PostgreSQL would keep it without the standby, and show it."""
     await ledger.commit(event(0))

@@ -35,7 +35,7 @@ ASKED = {
 }
 
 
-async def test_what_is_asked_often_is_found_by_an_index_however_much_there_is(postgres: PostgresSettings) -> None:
+async def test_frequent_queries_use_an_index_at_any_size(postgres: PostgresSettings) -> None:
     connection = await asyncpg.connect(postgres.dsn)
     await connection.execute(GROWN)
     # The plan that serves every value, as a statement has it that was asked a few times.

@@ -35,25 +35,25 @@ async def leases(postgres: PostgresSettings, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def lives(other: Any) -> bool:
-    """Whether others take the gateway for one that lives."""
+    """Whether others see the gateway as alive."""
     return bool(await other.fetchval("SELECT count(*) FROM instance WHERE expires_ms > interlock_now_ms()"))
 
 
-def stand_still(seconds: float) -> None:
+def block_loop(seconds: float) -> None:
     """Keep the gateway's loop busy."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(0.01)
 
 
-async def test_a_loop_that_is_busy_for_longer_than_a_lease_keeps_it(leases: PostgresLeases, other: Any) -> None:
+async def test_a_loop_busy_for_longer_than_a_lease_keeps_it(leases: PostgresLeases, other: Any) -> None:
     assert await leases.renew("a", LIFE_MS)
-    stand_still(1.5 * LIFE_MS / 1000)
+    block_loop(1.5 * LIFE_MS / 1000)
     assert await lives(other)
     assert await leases.renew("a", LIFE_MS)
 
 
-async def test_a_loop_that_turns_and_asks_for_nothing_lets_its_lease_run_out(leases: PostgresLeases, other: Any
+async def test_a_running_loop_without_renewal_requests_loses_its_lease(leases: PostgresLeases, other: Any
                                                                               ) -> None:
     assert await leases.renew("a", LIFE_MS)
     while await lives(other):
@@ -61,21 +61,21 @@ async def test_a_loop_that_turns_and_asks_for_nothing_lets_its_lease_run_out(lea
     assert not await leases.renew("a", LIFE_MS)
 
 
-async def test_a_loop_that_does_not_turn_at_all_is_given_up(leases: PostgresLeases, other: Any,
-                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_completely_blocked_loop_loses_its_lease(leases: PostgresLeases, other: Any,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewal_thread, "BUSY_LIMIT_S", 0.3)
     assert await leases.renew("a", LIFE_MS)
-    stand_still(0.3 + 1.5 * LIFE_MS / 1000)
+    block_loop(0.3 + 1.5 * LIFE_MS / 1000)
     assert not await lives(other)
     assert not await leases.renew("a", LIFE_MS)
 
 
-async def test_a_loop_that_turns_too_seldom_to_ask_keeps_its_lease(leases: PostgresLeases, other: Any,
-                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_runs_too_rarely_to_renew_keeps_its_lease(leases: PostgresLeases, other: Any,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewal_thread, "BUSY_LIMIT_S", 0.8)
     assert await leases.renew("a", LIFE_MS)
     for _ in range(7):  # Longer than the limit and the lease.
-        stand_still(0.3)
+        block_loop(0.3)
         await asyncio.sleep(0)
     assert await lives(other)
 
@@ -83,5 +83,5 @@ async def test_a_loop_that_turns_too_seldom_to_ask_keeps_its_lease(leases: Postg
 async def test_a_gateway_that_has_left_is_not_renewed(leases: PostgresLeases, other: Any) -> None:
     assert await leases.renew("a", LIFE_MS)
     await leases.leave("a")
-    stand_still(5 * LATE_S)
+    block_loop(5 * LATE_S)
     assert not await lives(other)

@@ -53,7 +53,7 @@ def most(member: Member, name: str) -> int:
     return max(found)
 
 
-async def test_reads_side_by_side_are_one_in_a_row() -> None:
+async def test_parallel_reads_count_as_one_sequential_trip() -> None:
     with counting() as spent, one_trip(), one_trip():
         pass
     assert (spent.in_a_row, spent.statements) == (1, 2)
@@ -64,7 +64,7 @@ async def test_reads_side_by_side_are_one_in_a_row() -> None:
     assert spent.in_a_row == 2
 
 
-async def test_what_each_operation_waits_for(town: Street) -> None:
+async def test_each_operation_waits_for_its_documented_round_trips(town: Street) -> None:
     here, there = town.members
     found: dict[str, int] = {}
     async with here.attached() as runner:

@@ -38,14 +38,14 @@ class StoppedClock:
         return 0
 
 
-async def test_gateways_that_start_at_once_on_an_empty_database_make_one_ledger(empty_database: str) -> None:
+async def test_gateways_started_together_on_an_empty_database_create_one_ledger(empty_database: str) -> None:
     ledgers = await asyncio.gather(*(open_ledger(PostgresSettings(empty_database), StoppedClock()) for _ in range(4)))
     assert len({await ledger.gateway_id() for ledger in ledgers}) == 1
     for ledger in ledgers:
         await ledger.close()
 
 
-async def test_a_step_may_take_longer_than_a_statement_of_a_gateway(
+async def test_a_migration_step_may_exceed_the_statement_timeout(
         empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To fill a column of every row takes as long as there are rows: neither the limit of the user's statements nor
     that of a call ends it."""
@@ -70,7 +70,7 @@ async def test_a_step_may_take_longer_than_a_statement_of_a_gateway(
     await connection.close()
 
 
-async def test_who_may_not_migrate_says_what_to_do_and_changes_nothing(empty_database: str) -> None:
+async def test_a_user_who_may_not_migrate_gets_the_remedy_and_changes_nothing(empty_database: str) -> None:
     with pytest.raises(WrongSchema, match="start a gateway of this version on it once"):
         await open_ledger(PostgresSettings(empty_database), StoppedClock(), may_migrate=False)
     connection = await asyncpg.connect(empty_database)
@@ -87,7 +87,7 @@ async def test_another_programs_database_is_refused(empty_database: str) -> None
     await connection.close()
 
 
-async def test_a_newer_schema_is_refused_only_where_this_program_would_not_understand_it(empty_database: str) -> None:
+async def test_a_newer_schema_is_refused_only_if_it_is_incompatible(empty_database: str) -> None:
     newest = len(migrations())
     await (await open_ledger(PostgresSettings(empty_database), StoppedClock())).close()
     connection = await asyncpg.connect(empty_database)
@@ -99,7 +99,7 @@ async def test_a_newer_schema_is_refused_only_where_this_program_would_not_under
     await connection.close()
 
 
-async def test_a_user_who_may_not_make_tables_is_told_so(empty_database: str) -> None:
+async def test_a_user_who_may_not_create_tables_gets_an_error(empty_database: str) -> None:
     connection = await asyncpg.connect(empty_database)
     await connection.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN")
     with pytest.raises(WrongSchema, match="Grant it CREATE"):
@@ -108,8 +108,8 @@ async def test_a_user_who_may_not_make_tables_is_told_so(empty_database: str) ->
 
 
 @pytest.mark.parametrize("version", sorted(STATEMENTS))
-async def test_what_an_older_program_asks_is_understood_by_the_newest_schema(postgres: PostgresSettings,
-                                                                             version: int) -> None:
+async def test_statements_of_an_older_program_work_on_the_newest_schema(postgres: PostgresSettings,
+                                                                        version: int) -> None:
     oldest = migrations()[-1].oldest
     connection = await asyncpg.connect(postgres.dsn)
     for name, sql in json.loads(STATEMENTS[version].read_text()).items():
@@ -137,7 +137,7 @@ VALUES ($1, '', 0, '', '', 0, $2)
 """
 
 
-async def test_an_answer_that_an_older_program_keeps_gets_the_tenant_of_its_command(
+async def test_a_response_stored_by_an_older_program_gets_its_commands_tenant(
     empty_database: str, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     connection = await asyncpg.connect(empty_database)
@@ -173,7 +173,7 @@ OF_SESSIONS = {
 
 
 @pytest.mark.parametrize("table", OF_SESSIONS)
-async def test_a_row_that_an_older_program_writes_gets_the_tenant_of_its_session(
+async def test_a_row_written_by_an_older_program_gets_its_sessions_tenant(
     empty_database: str, monkeypatch: pytest.MonkeyPatch, table: str,
 ) -> None:
     connection, insert = await asyncpg.connect(empty_database), OF_SESSIONS[table]
@@ -191,7 +191,7 @@ async def test_a_row_that_an_older_program_writes_gets_the_tenant_of_its_session
     assert [tuple(row) for row in found] == [("S1", "t1"), ("S1", "t1"), ("S2", "t2")]
 
 
-def test_a_migration_takes_nothing_away_from_an_older_gateway() -> None:
+def test_a_migration_keeps_everything_that_an_older_gateway_uses() -> None:
     for number, step in enumerate(migrations()[1:], 2):
         if step.oldest == number:
             continue
@@ -221,7 +221,7 @@ async def append_as_before(connection: PostgresConnection, *names: str) -> None:
                            list(names), [0] * count, ["C"] * count, [5] * count, [""] * count, [b"{}"] * count)
 
 
-async def test_streams_of_before_have_the_tenant_of_what_they_are_named_after(empty_database: str) -> None:
+async def test_existing_streams_get_the_tenant_of_their_session_or_command(empty_database: str) -> None:
     connection = await asyncpg.connect(empty_database)
     steps = migrations()
     for number, step in enumerate(steps[:17], 1):
@@ -237,8 +237,8 @@ async def test_streams_of_before_have_the_tenant_of_what_they_are_named_after(em
     await connection.close()
 
 
-async def test_an_older_gateway_beside_this_one_appends_to_the_streams_of_each_tenant(postgres: PostgresSettings
-                                                                                      ) -> None:
+async def test_a_concurrent_older_gateway_appends_to_the_streams_of_each_tenant(postgres: PostgresSettings
+                                                                                ) -> None:
     ledger = await open_ledger(postgres, StoppedClock())
     connection = await asyncpg.connect(postgres.dsn)
     await connection.execute(PUT_OLD_SESSION, "S1", "acme")
@@ -261,7 +261,7 @@ ON CONFLICT (name) DO NOTHING RETURNING name
 LANES = "SELECT name, tenant_id FROM lane ORDER BY name"
 
 
-async def test_lanes_of_before_have_the_tenant_of_their_session(
+async def test_existing_lanes_get_the_tenant_of_their_session(
     empty_database: str, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     connection = await asyncpg.connect(empty_database)
@@ -278,7 +278,7 @@ async def test_lanes_of_before_have_the_tenant_of_their_session(
     await connection.close()
 
 
-async def test_a_lane_that_an_older_gateway_beside_adds_is_found_by_its_tenant(postgres: PostgresSettings) -> None:
+async def test_a_lane_added_by_a_concurrent_older_gateway_is_found_by_its_tenant(postgres: PostgresSettings) -> None:
     ledger, connection = await open_ledger(postgres, StoppedClock()), await asyncpg.connect(postgres.dsn)
     leases = await open_leases(postgres)
     await leases.join(Instance("i_1", ""))
@@ -356,7 +356,7 @@ FILLED = {table: {f"t{number}": 10 if table in LARGE else 1 for number in range(
 
 
 @pytest.mark.parametrize("table", LARGE)
-async def test_a_column_of_a_large_table_is_filled_in_batches_beside_an_older_gateway(
+async def test_a_large_tables_column_is_filled_in_batches_beside_an_older_gateway(
         table: str, empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each transaction fills FILL_ROWS rows at the most, and between two of them others write to the table."""
     connection, beside = await of_schema_14(empty_database, monkeypatch), await asyncpg.connect(empty_database)
@@ -383,7 +383,7 @@ async def test_a_column_of_a_large_table_is_filled_in_batches_beside_an_older_ga
     await connection.close()
 
 
-async def test_a_migration_that_was_killed_between_two_batches_is_gone_on_with(
+async def test_a_migration_killed_between_two_batches_is_continued(
         empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At whichever commit it ends, the next gateway brings it to the same end."""
     connection = await of_schema_14(empty_database, monkeypatch)
@@ -416,7 +416,7 @@ async def test_a_migration_that_was_killed_between_two_batches_is_gone_on_with(
     await connection.close()
 
 
-async def test_gateways_that_start_at_once_fill_the_same_columns(
+async def test_gateways_started_together_fill_the_same_columns(
         empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = await of_schema_14(empty_database, monkeypatch)
     monkeypatch.setattr(schema, "FILL_ROWS", 3)

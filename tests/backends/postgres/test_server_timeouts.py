@@ -43,7 +43,7 @@ async def opened(postgres: PostgresSettings, settings: str) -> AsyncIterator[Pos
 
 @asynccontextmanager
 async def locked(postgres: PostgresSettings) -> AsyncIterator[None]:
-    """Nobody can write events meanwhile, or read them."""
+    """No client can write events meanwhile, or read them."""
     connection = await asyncpg.connect(postgres.dsn)
     try:
         await connection.execute("BEGIN; LOCK TABLE event IN ACCESS EXCLUSIVE MODE")

@@ -70,7 +70,7 @@ class Store:
     async def freeze(self, life_ms: int = LIFE_MS) -> None:
         await self.ledger.transact(partial(tenant_moves.freeze, tenant_id="acme", move_id="m_1", life_ms=life_ms))
 
-    async def say(self, name: str) -> None:
+    async def append_event(self, name: str) -> None:
         """As a frame of the session's runner does."""
         await self.ledger.commit(WriteBatch([Append(name, f"s/S-{name}", "C", 5, b"{}")],
                                             [(LaneName(name, f"S-{name}"), self.epochs[name])]))
@@ -92,10 +92,10 @@ async def store(postgres: PostgresSettings) -> AsyncIterator[Store]:
     await ledger.close()
 
 
-async def test_nothing_of_a_frozen_tenant_is_written_and_others_go_on(store: Store) -> None:
+async def test_nothing_of_a_frozen_tenant_is_written_and_others_continue(store: Store) -> None:
     await store.freeze()
     with pytest.raises(Fenced):
-        await store.say("acme")
+        await store.append_event("acme")
     for lane in (LaneName("acme", "S-acme"), LaneName("acme", tenant_lane_id("acme"))):
         with pytest.raises(TenantMoving, match="being moved"):
             await store.leases.take(lane, "i_1")
@@ -103,7 +103,7 @@ async def test_nothing_of_a_frozen_tenant_is_written_and_others_go_on(store: Sto
         await store.ledger.commit(WriteBatch([record("acme")]))
     with pytest.raises(TenantMoving):  # A session that is new has no lane that could be frozen.
         await store.ledger.commit(WriteBatch([BeginLane(LaneName("acme", "S-new")), record("acme")]))
-    await store.say("other")
+    await store.append_event("other")
     await store.ledger.commit(WriteBatch([record("other")]))
     assert (await store.leases.take(LaneName("other", "S-other"), "i_1")).instance_id == "i_1"
     assert (await store.ledger.audit_tree("acme"))[0] == 1
@@ -117,22 +117,22 @@ async def test_in_a_group_only_the_batch_of_the_frozen_tenant_is_refused(store: 
     assert [isinstance(one, TenantMoving) for one in done] == [True, False] * 3
 
 
-async def test_a_tenant_that_is_opened_again_goes_on_under_newer_epochs(store: Store) -> None:
+async def test_a_reopened_tenant_continues_under_newer_epochs(store: Store) -> None:
     await store.freeze()
     assert (await store.tenant()).moving == "m_1"
     assert await store.ledger.transact(partial(tenant_moves.thaw, tenant_id="acme", move_id="m_2")) is False
     assert await store.ledger.transact(partial(tenant_moves.thaw, tenant_id="acme", move_id="m_1")) is True
     assert (await store.tenant()).moving is None
     with pytest.raises(Fenced):
-        await store.say("acme")
+        await store.append_event("acme")
     assert sorted(await store.leases.orphans(9)) == [
         LaneName("acme", "S-acme"), LaneName("acme", tenant_lane_id("acme"))], "another gateway has its clocks"
     store.epochs["acme"] = (await store.leases.take(LaneName("acme", "S-acme"), "i_1")).epoch
-    await store.say("acme")
+    await store.append_event("acme")
     assert await store.leases.moves() == []
 
 
-async def test_a_tenant_that_is_frozen_for_too_long_is_opened_by_any_gateway(store: Store) -> None:
+async def test_a_tenant_frozen_for_too_long_is_reopened_by_any_gateway(store: Store) -> None:
     await store.freeze(life_ms=0)
     assert await store.leases.moves() == []
     assert await store.leases.end_overdue_moves() == ["acme"]
@@ -143,7 +143,7 @@ async def test_a_tenant_that_is_frozen_for_too_long_is_opened_by_any_gateway(sto
     assert (await store.tenant()).moved_to is None
 
 
-async def test_once_it_is_named_as_moved_nobody_opens_it_here(store: Store) -> None:
+async def test_a_tenant_recorded_as_moved_cannot_be_reopened_here(store: Store) -> None:
     await store.freeze()
     await store.ledger.transact(partial(tenant_moves.depart, tenant_id="acme", move_id="m_1", place="https://b",
                                         gateway_id="gw_2"))

@@ -13,7 +13,7 @@ AWKWARD = st.text(st.sampled_from("\0\U0010fffe01a"))
 
 
 @given(st.text() | AWKWARD)
-def test_every_text_comes_back_and_none_is_held_with_a_nul(text: str) -> None:
+def test_every_text_is_read_back_and_none_is_stored_with_a_nul(text: str) -> None:
     held = texts.held(text)
 
     assert texts.NUL not in held
@@ -21,12 +21,12 @@ def test_every_text_comes_back_and_none_is_held_with_a_nul(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "plain", "0", "höher \n"])
-def test_a_text_without_a_nul_is_held_as_it_is(text: str) -> None:
+def test_a_text_without_a_nul_is_stored_unchanged(text: str) -> None:
     assert texts.held(text) is text
     assert texts.given(text) is text
 
 
-def test_two_texts_are_never_held_alike() -> None:
+def test_two_texts_never_have_the_same_stored_form() -> None:
     nul, escaped = texts.held("\0"), texts.held("\U0010fffe0")
 
     assert nul != escaped

@@ -18,7 +18,7 @@ from interlock.backends.postgres.faults import NotReached
 
 pytestmark = pytest.mark.anyio
 SSL_REQUEST = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
-"""How a program asks a server of PostgreSQL to go on by TLS."""
+"""The message by which a client requests TLS from a PostgreSQL server."""
 
 
 class Front:
@@ -117,15 +117,15 @@ async def test_a_server_of_another_authority_or_name_is_refused_in_one_sentence(
                 place.front.url(f"?sslmode=verify-ca&sslrootcert={place.other_ca}")):
         with pytest.raises(NotReached) as refused:
             await first_connection(read_settings(url))
-        said = str(refused.value)
-        assert "certificate is not trusted" in said
-        assert "sslrootcert" in said
-        assert "secret" not in said
-        assert "\n" not in said
+        sentence = str(refused.value)
+        assert "certificate is not trusted" in sentence
+        assert "sslrootcert" in sentence
+        assert "secret" not in sentence
+        assert "\n" not in sentence
     assert place.front.in_clear == 0
 
 
-async def test_a_server_without_tls_is_refused_where_the_address_asks_for_it(place: Place) -> None:
+async def test_a_server_without_tls_is_refused_if_the_address_requires_it(place: Place) -> None:
     place.front.paper = None
     for mode in ("require", f"verify-full&sslrootcert={place.ca}"):
         with pytest.raises(NotReached, match="does not speak TLS, and sslmode asks for it"):
@@ -139,6 +139,6 @@ async def test_a_server_without_tls_is_refused_where_the_address_asks_for_it(pla
 @pytest.mark.parametrize(("query", "expected"), [
     ("?sslmode=nonsense", "sslmode"), ("?sslmode=verify-full&sslrootcert=/none/ca.pem", "no such file|No such file"),
 ])
-async def test_what_the_address_says_wrongly_of_tls_is_said(place: Place, query: str, expected: str) -> None:
+async def test_an_invalid_tls_setting_in_the_address_is_reported(place: Place, query: str, expected: str) -> None:
     with pytest.raises(NotReached, match=expected):
         await first_connection(read_settings(place.front.url(query)))

@@ -36,7 +36,7 @@ async def directory() -> AsyncIterator[Path]:
 
 
 @pytest.mark.req("D-1")
-async def test_a_server_that_is_killed_and_comes_back_has_all_that_was_acknowledged_once(directory: Path) -> None:
+async def test_a_killed_and_restarted_server_has_all_acknowledged_data_once(directory: Path) -> None:
     port_less = await asyncio.to_thread(start_here, directory)
     ledger = await open_ledger(PostgresSettings(port_less.url), StoppedClock())
     acknowledged: list[bytes] = []

@@ -33,7 +33,7 @@ async def main(path: Path) -> None:
             i += 1
             token = f"{os.getpid()}-{name}-{i}"
             receipt = await ledger.commit(WriteBatch([Append("t1", "s/1", "C", 0, token.encode()), AuditAppend(draft)]))
-            # One unbuffered write a line: what the reader of the pipe has was acknowledged before the kill.
+            # One unbuffered write a line: every line that the pipe's reader has was acknowledged before the kill.
             os.write(1, f"{receipt.numbers[0]} {token}\n".encode())
 
     await asyncio.gather(*(write(name) for name in range(WRITERS)))

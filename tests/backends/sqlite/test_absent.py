@@ -11,14 +11,14 @@ from interlock.backends.sqlite.transaction import Absent
 
 
 @given(st.sets(st.text(min_size=1), max_size=50))
-def test_what_was_added_is_never_called_absent(keys: set[str]) -> None:
+def test_an_added_value_is_never_reported_absent(keys: set[str]) -> None:
     known = Absent()
     for key in keys:
         known.add(key)
     assert not [key for key in keys if key in known]
 
 
-def test_nearly_all_that_was_not_added_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearly_all_values_not_added_are_reported_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "SCOPES", 4_000)
     known = Absent()
     for number in range(10_000):

@@ -23,7 +23,7 @@ def draft(text: str = "") -> AuditDraft:
 
 
 @pytest.mark.req("U-2")
-async def test_a_log_from_before_there_was_a_tree_gets_one_when_it_is_opened(tmp_path: Path) -> None:
+async def test_a_log_of_a_version_without_a_tree_gets_one_when_opened(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     ledger = await open_ledger(path, ManualClock())
     await ledger.commit(WriteBatch([AuditAppend(draft())] * 700))
@@ -46,7 +46,7 @@ async def test_a_log_from_before_there_was_a_tree_gets_one_when_it_is_opened(tmp
 
 
 @pytest.mark.req("U-4")
-async def test_what_was_erased_is_in_no_byte_of_the_file_or_its_log(tmp_path: Path) -> None:
+async def test_erased_data_is_in_no_byte_of_the_file_or_its_log(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", ManualClock())
     await ledger.commit(WriteBatch([AuditAppend(draft("the secret of Ann")), AuditAppend(draft("what Bob said"))]))
     assert await ledger.audit_personal("t1", "u", 9) == [1, 2]

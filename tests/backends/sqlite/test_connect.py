@@ -67,7 +67,7 @@ def test_each_step_is_applied_once_and_a_failing_one_leaves_no_trace(
     database.close()
 
 
-async def test_a_runner_from_before_its_last_sight_had_a_column_is_read_as_it_was(
+async def test_a_runner_stored_before_the_last_seen_column_is_read_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ledger.db"
@@ -98,7 +98,7 @@ async def test_a_ledger_of_a_newer_program_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"not a database at all, and long enough to be read" * 40, b"short"])
-async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+async def test_a_file_that_is_not_a_database_is_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "ledger.db"
     path.write_bytes(content)
     with pytest.raises(NotASqliteLedger, match="not a ledger"):
@@ -129,7 +129,7 @@ async def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
         await open_ledger(path, CLOCK)
 
 
-async def test_a_path_that_cannot_be_opened_is_one_sentence(tmp_path: Path) -> None:
+async def test_an_unopenable_path_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(Full, match="cannot be opened"):
         await open_ledger(tmp_path / "missing" / "ledger.db", CLOCK)
 

@@ -19,7 +19,7 @@ from interlock.ports.ledger import Full, LedgerError, NameTaken
     (apsw.NotADBError("not"), DatabaseDamaged, False),
     (ValueError("odd"), LedgerError, True),
 ])
-def test_each_error_becomes_the_ports_and_a_batch_fails_alone_only_for_what_is_its_own(
+def test_each_error_becomes_the_ports_and_a_batch_fails_alone_for_its_own(
         error: Exception, becomes: type[LedgerError], alone: bool) -> None:
     assert type(translate(error)) is becomes
     assert concerns_one_batch(error) is alone
@@ -31,6 +31,6 @@ def test_an_error_of_the_port_stays_itself() -> None:
     assert translate(closed) is closed
 
 
-def test_a_full_disk_and_a_damaged_file_are_told_apart_with_their_remedy() -> None:
+def test_a_full_disk_and_a_damaged_file_have_their_own_remedies() -> None:
     assert "Free some space" in str(translate(apsw.FullError("x")))
     assert "Restore it from a backup" in str(translate(apsw.CorruptError("x")))

@@ -36,7 +36,7 @@ def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:
 
 
 @pytest.mark.req("C-4", "S-1", "D-5", "U-2")
-async def test_everything_is_there_after_the_next_opening(tmp_path: Path) -> None:
+async def test_everything_is_still_stored_after_reopening(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     ledger = await open_ledger(path, CLOCK)
     name = await ledger.gateway_id()
@@ -57,7 +57,7 @@ async def test_everything_is_there_after_the_next_opening(tmp_path: Path) -> Non
     await again.close()
 
 
-async def test_the_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
+async def test_the_file_is_accessible_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     path.touch(0o644)
     ledger = await open_ledger(path, CLOCK)
@@ -71,7 +71,7 @@ async def test_the_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
 # --- migrations ---
 
 
-# --- files that are no ledger ---
+# --- files that are not a ledger ---
 
 
 # --- the audit table refuses changes by itself ---
@@ -101,7 +101,7 @@ async def test_sql_cannot_change_the_audit_log(tmp_path: Path, statement: str) -
 
 
 @pytest.mark.req("U-2")
-async def test_the_audit_table_has_no_rowid_to_replace_a_record_by(tmp_path: Path) -> None:
+async def test_the_audit_table_has_no_rowid_that_could_replace_a_record(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     await (await open_ledger(path, CLOCK)).close()
     other = sqlite3.connect(path)
@@ -117,19 +117,19 @@ async def test_the_audit_table_has_no_rowid_to_replace_a_record_by(tmp_path: Pat
 
 
 @pytest.mark.req("C-4", "D-1", "S-1", "U-2")
-async def test_what_was_acknowledged_survives_kill_9_exactly_once(tmp_path: Path) -> None:
+async def test_acknowledged_batches_survive_kill_9_exactly_once(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     program = Path(__file__).with_name("committing_process.py")
     acknowledged: dict[int, str] = {}
     for lines in (40, 400, 900):
         child = subprocess.Popen([sys.executable, str(program), str(path)], stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
-        said = [child.stdout.readline() for _ in range(lines)]
+        printed = [child.stdout.readline() for _ in range(lines)]
         child.send_signal(signal.SIGKILL)
-        said += child.stdout.readlines()
+        printed += child.stdout.readlines()
         child.stdout.close()
         assert child.wait() == -signal.SIGKILL
-        for line in said:
+        for line in printed:
             if line.endswith("\n"):
                 number, token = line.split()
                 assert int(number) not in acknowledged

@@ -23,7 +23,7 @@ sys.stdin.read()
 
 
 @pytest.mark.req("N-2")
-def test_a_second_gateway_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
+def test_a_second_gateway_is_refused_naming_the_first(tmp_path: Path) -> None:
     lock = lock_state(tmp_path)
     with pytest.raises(AlreadyRunning, match=rf"process {os.getpid()}\).*already works on.*--state"):
         lock_state(tmp_path)
@@ -34,7 +34,7 @@ def test_a_second_gateway_is_refused_with_the_first_ones_name(tmp_path: Path) ->
 
 
 @pytest.mark.req("N-2")
-def test_the_kernel_lets_the_lock_go_when_its_holder_is_killed(tmp_path: Path) -> None:
+def test_the_kernel_releases_the_lock_when_its_holder_is_killed(tmp_path: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

@@ -41,7 +41,7 @@ MADE = {
 }  # fmt: skip
 
 
-def test_all_are_looked_at() -> None:
+def test_all_queries_are_examined() -> None:
     assert len(NAMED) > 25
     assert len(MADE) > 80
 
@@ -64,7 +64,7 @@ def test_the_plan_uses_an_index(tmp_path: Path, name: str) -> None:
     (queries.AUDIT_OF_COMMAND, "audit_by_command"), (queries.AUDIT_OF_APPROVAL, "audit_by_approval"),
     (queries.AUDIT_OF_ROWS, "audit_of_rows"), (queries.AUDIT_OF_SEALS, "audit_of_seals"),
 ])
-def test_a_part_of_an_audit_log_is_read_by_its_own_index(tmp_path: Path, sql: str, index: str) -> None:
+def test_a_range_of_an_audit_log_is_read_by_its_own_index(tmp_path: Path, sql: str, index: str) -> None:
     database = open_writer(tmp_path / "ledger.db")
     (step,) = database.execute("EXPLAIN QUERY PLAN " + sql, [None] * (2 if "?2" in sql else sql.count("?"))).fetchall()
     database.close()
@@ -75,7 +75,7 @@ def test_a_part_of_an_audit_log_is_read_by_its_own_index(tmp_path: Path, sql: st
     (queries.PUT_COMMANDS.statement(1), {"command_by_state", "command_live"}),
     (queries.PUT_APPROVAL, {"approval_by_state", "approval_live"}),
 ])
-def test_a_transition_rewrites_the_indexes_of_the_state_alone(tmp_path: Path, sql: str, rewritten: set[str]) -> None:
+def test_a_transition_rewrites_only_the_indexes_of_the_state(tmp_path: Path, sql: str, rewritten: set[str]) -> None:
     database = open_writer(tmp_path / "ledger.db")
     program = database.execute("EXPLAIN " + sql, [None] * sql.count("?")).fetchall()
     names = dict(database.execute("SELECT rootpage, name FROM sqlite_schema WHERE type = 'index'").fetchall())
@@ -87,7 +87,7 @@ def test_a_transition_rewrites_the_indexes_of_the_state_alone(tmp_path: Path, sq
 
 @pytest.mark.req("J-13")
 @pytest.mark.parametrize("by", [frozenset[UsageDimension](), frozenset({"day", "agent"}), frozenset({"session"})])
-def test_usage_reads_the_days_of_one_tenant_alone(tmp_path: Path, by: frozenset[UsageDimension]) -> None:
+def test_usage_reads_only_the_days_of_one_tenant(tmp_path: Path, by: frozenset[UsageDimension]) -> None:
     database = open_writer(tmp_path / "ledger.db")
     plan = [str(row[3]) for row in database.execute("EXPLAIN QUERY PLAN " + queries.usage(by), [None] * 8).fetchall()]
     database.close()

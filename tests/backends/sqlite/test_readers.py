@@ -32,7 +32,7 @@ async def test_a_read_sees_each_commit_that_was_made_before_it(tmp_path: Path) -
         writer.close()
 
 
-async def test_a_reader_cannot_write_and_its_error_is_the_ports(tmp_path: Path) -> None:
+async def test_a_reader_cannot_write_and_raises_the_ports_error(tmp_path: Path) -> None:
     writer = open_writer(tmp_path / "ledger.db")
     readers = SqliteReaders(tmp_path / "ledger.db")
     try:
@@ -45,7 +45,7 @@ async def test_a_reader_cannot_write_and_its_error_is_the_ports(tmp_path: Path) 
         writer.close()
 
 
-async def test_a_closed_ledger_says_so(tmp_path: Path) -> None:
+async def test_a_closed_ledger_raises_its_error(tmp_path: Path) -> None:
     open_writer(tmp_path / "ledger.db").close()
     readers = SqliteReaders(tmp_path / "ledger.db")
     readers.close()

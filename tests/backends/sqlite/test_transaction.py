@@ -38,7 +38,7 @@ def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:
     return WriteBatch([Append("t1", stream, "C", 0, body)])
 
 
-async def test_a_write_that_has_no_row_form_fails_alone(tmp_path: Path) -> None:
+async def test_a_write_without_a_row_form_fails_alone(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
     bad = WriteBatch([Append("t1", "s/1", "C", 0, object())])  # pyright: ignore[reportArgumentType]
     outcomes = await asyncio.gather(*(ledger.commit(batch) for batch in (one(), bad, one())), return_exceptions=True)
@@ -93,7 +93,7 @@ def test_a_buffer_writes_each_table_once_in_the_order_of_the_tables() -> None:
     counted.connection.close()
 
 
-def test_what_is_forgotten_is_never_written_and_one_table_can_go_first() -> None:
+def test_dropped_rows_are_never_written_and_one_table_can_be_written_first() -> None:
     counted = Counted()
     buffer = WriteBuffer(counted, [ONES, PAIRS])  # type: ignore[arg-type]
     buffer.add(PAIRS, (1, "x"))

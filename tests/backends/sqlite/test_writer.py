@@ -37,7 +37,7 @@ def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:
     return WriteBatch([Append("t1", stream, "C", 0, body)])
 
 
-async def test_what_was_handed_over_before_close_is_kept(tmp_path: Path) -> None:
+async def test_batches_submitted_before_the_close_are_stored(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
     commits = [asyncio.ensure_future(ledger.commit(one())) for _ in range(300)]
     await asyncio.sleep(0)
@@ -46,7 +46,7 @@ async def test_what_was_handed_over_before_close_is_kept(tmp_path: Path) -> None
     ledger.close_now()
 
 
-async def test_a_commit_goes_on_when_its_caller_gives_up(tmp_path: Path) -> None:
+async def test_a_commit_completes_after_its_caller_is_cancelled(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
     commit = asyncio.ensure_future(ledger.commit(one()))
     await asyncio.sleep(0)
@@ -55,7 +55,7 @@ async def test_a_commit_goes_on_when_its_caller_gives_up(tmp_path: Path) -> None
     await ledger.close()
 
 
-async def test_more_batches_than_the_queue_takes_wait_in_order(
+async def test_more_batches_than_the_queue_holds_wait_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "WRITE_QUEUE_LIMIT", 3)
@@ -68,7 +68,7 @@ async def test_more_batches_than_the_queue_takes_wait_in_order(
     await ledger.close()
 
 
-async def test_what_one_turn_of_the_loop_asks_for_goes_over_together(tmp_path: Path) -> None:
+async def test_requests_of_one_loop_iteration_are_submitted_together(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
     sizes: list[int] = []
     ledger.measure(lambda batches, _seconds: sizes.append(batches))
@@ -78,7 +78,7 @@ async def test_what_one_turn_of_the_loop_asks_for_goes_over_together(tmp_path: P
     await ledger.close()
 
 
-async def test_what_was_asked_for_before_the_end_is_done_and_nothing_after(tmp_path: Path) -> None:
+async def test_requests_before_the_close_are_done_and_none_after(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
     asked = [asyncio.ensure_future(ledger.commit(one())) for _ in range(3)]
     await asyncio.sleep(0)
@@ -89,7 +89,7 @@ async def test_what_was_asked_for_before_the_end_is_done_and_nothing_after(tmp_p
 
 
 @pytest.mark.req("C-4", "U-1")
-async def test_a_full_disk_fails_the_batch_and_the_ledger_goes_on(tmp_path: Path) -> None:
+async def test_a_full_disk_fails_the_batch_and_the_ledger_continues(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     database = open_writer(path)
     pages = int(database.pragma("page_count"))
