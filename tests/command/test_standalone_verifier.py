@@ -145,7 +145,7 @@ def test_it_runs_alone_with_nothing_but_cryptography(tmp_path: Path) -> None:
     assert (status, text.split(",")[0]) == (0, "ok: 40 records")
     assert "10 not yet signed" in text
     assert text.endswith(": interlock.audit/gw_1/t1\n"), "whose log it is, for another's would be whole, too"
-    assert said([*lines[:11], *lines[12:]]) == (1, "not ok at record 12 (removed)\n")
+    assert verdict([*lines[:11], *lines[12:]]) == (1, "not ok at record 12 (removed)\n")
 
 
 @pytest.fixture

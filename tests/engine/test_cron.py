@@ -244,32 +244,32 @@ async def test_the_scheduler_wakes_by_itself_and_accepts_new_jobs_while_it_sleep
 
 @pytest.mark.req("R-4", "C-1")
 async def test_after_a_wrong_clock_was_corrected_jobs_are_due_by_the_right_one() -> None:
-    hall = Hall("2026-06-01T08:30", job("0 * * * *"))
-    await hall.crons.look()
-    await hall.until("2027-06-01T12:00")  # Somebody sets it a year ahead, and it is told at what seems to be noon.
-    assert len(await hall.told()) == 1
+    table = CronTable("2026-06-01T08:30", job("0 * * * *"))
+    await table.crons.look()
+    await table.until("2027-06-01T12:00")  # Somebody sets it a year ahead, and it is told at what seems to be noon.
+    assert len(await table.messages()) == 1
 
-    await hall.until("2026-06-01T08:59")
-    assert (await hall.shown()).next_at == "2026-06-01T07:00:00.000Z"
-    await hall.until("2026-06-01T09:00")
-    await hall.until("2026-06-01T10:00")
-    assert len(await hall.told()) == 3
+    await table.until("2026-06-01T08:59")
+    assert (await table.shown()).next_at == "2026-06-01T07:00:00.000Z"
+    await table.until("2026-06-01T09:00")
+    await table.until("2026-06-01T10:00")
+    assert len(await table.messages()) == 3
 
 
 @pytest.mark.req("R-4", "C-1")
 async def test_a_time_that_was_told_by_a_wrong_clock_is_not_told_again_and_holds_up_no_later_one() -> None:
-    hall = Hall("2026-06-01T08:30", job("0 * * * *"))
-    await hall.crons.look()
-    await hall.until("2026-06-01T14:00")
-    await hall.until("2026-06-01T08:31")
+    table = CronTable("2026-06-01T08:30", job("0 * * * *"))
+    await table.crons.look()
+    await table.until("2026-06-01T14:00")
+    await table.until("2026-06-01T08:31")
     for hour in (9, 10, 11, 12, 13):
-        await hall.until(f"2026-06-01T{hour:02}:00")
-    assert len(await hall.told()) == 6
+        await table.until(f"2026-06-01T{hour:02}:00")
+    assert len(await table.messages()) == 6
 
-    await hall.until("2026-06-01T14:00")
-    assert (await hall.shown()).next_at == "2026-06-01T13:00:00.000Z"
-    await hall.until("2026-06-01T14:30")
-    assert len(await hall.told()) == 6
-    await hall.until("2026-06-01T15:00")
-    shown = await hall.shown()
-    assert (len(await hall.told()), shown.error) == (7, None)
+    await table.until("2026-06-01T14:00")
+    assert (await table.shown()).next_at == "2026-06-01T13:00:00.000Z"
+    await table.until("2026-06-01T14:30")
+    assert len(await table.messages()) == 6
+    await table.until("2026-06-01T15:00")
+    shown = await table.shown()
+    assert (len(await table.messages()), shown.error) == (7, None)

@@ -295,7 +295,7 @@ async def test_the_lanes_that_an_instance_took_last_are_its_own_under_their_newe
     assert await store.leases.owned([named("s/1")], "a") == {}
 
 
-async def test_what_is_passed_on_is_an_orphan_at_once(store: Store) -> None:
+async def test_a_lane_passed_on_is_an_orphan_immediately(store: Store) -> None:
     for lane in (named("s/1"), named("s/2")):
         await store.leases.take(lane, "a")
     await store.leases.pass_on([(named("s/1"), 1), (named("s/2"), 7)], "a")

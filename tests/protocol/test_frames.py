@@ -347,7 +347,7 @@ RAW_FRAMES = st.lists(st.binary(min_size=1, max_size=40).map(lambda raw: raw.rep
 
 @pytest.mark.req("L-2")
 @given(frames=RAW_FRAMES, limit=st.integers(1, 100))
-def test_what_is_joined_is_split_again_and_no_message_holds_two_that_do_not_fit(
+def test_joined_frames_are_split_again_and_messages_stay_within_the_limit(
     frames: list[bytes], limit: int
 ) -> None:
     messages = list(join(frames, limit))
@@ -363,6 +363,6 @@ def test_a_message_is_as_full_as_it_can_be() -> None:
 
 
 @pytest.mark.req("L-2")
-def test_a_line_end_behind_the_last_frame_is_no_frame() -> None:
+def test_a_line_end_after_the_last_frame_is_not_a_frame() -> None:
     assert split(b"{}\n") == [b"{}"]
     assert split(b"{}\n\n{}") == [b"{}", b"", b"{}"]

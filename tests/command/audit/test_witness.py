@@ -61,7 +61,7 @@ def test_a_signed_name_that_no_log_has_is_refused(origin: str) -> None:
     assert (caught.is_evidence, "no gateway's log" in str(caught)) == (False, True)
 
 
-def test_a_log_that_went_back_is_caught_by_what_it_signed() -> None:
+def test_a_rolled_back_log_is_detected_by_its_own_signatures() -> None:
     caught = refused(head(9), head(3), [])
     assert caught.is_evidence
     assert "it had 9 records, and now shows 3" in str(caught)

@@ -143,12 +143,12 @@ async def test_the_streams_of_a_socket_are_bounded(gateway: Gateway) -> None:
 @pytest.mark.req("S-4", "K-3")
 async def test_requests_of_a_reader_that_takes_nothing_are_not_gathered() -> None:
     sent: list[Any] = []
-    said = iter([{"type": "websocket.connect"}, *(
+    incoming = iter([{"type": "websocket.connect"}, *(
         {"type": "websocket.receive", "text": json.dumps({"op": "subscribe", "ref": f"r{number}", "path": "/v1/x"})}
         for number in range(2 * MAX_ASKED))])
 
     async def receive() -> Any:
-        return next(said)
+        return next(incoming)
 
     async def send(message: Any) -> None:
         if message["type"] == "websocket.send":

@@ -158,8 +158,8 @@ async def test_what_cannot_wait_behind_a_response_closes_its_connection(behind: 
 async def test_thousands_of_requests_in_one_piece_are_not_gathered() -> None:
     stream = Stream()
     async with listening(PATIENT, stream) as port:
-        said = await told(port, (START + b"\r\n") * 5_000)
-    assert said == b"reset" or b"More than 16 requests of this connection wait" in said
+        response = await exchange(port, (START + b"\r\n") * 5_000)
+    assert response == b"reset" or b"More than 16 requests of this connection wait" in response
     assert stream.begun <= 1
 
 
@@ -167,9 +167,9 @@ async def test_thousands_of_requests_in_one_piece_are_not_gathered() -> None:
 async def test_requests_that_wait_within_the_bound_are_answered_in_order() -> None:
     async with listening(PATIENT) as port:
         last = START + b"Connection: close\r\nContent-Length: 4\r\n\r\nlast"
-        said = await told(port, (HEAD + b"abcd") * MAX_PIPELINED + last)
-    assert said.count(b"HTTP/1.1 200 OK") == said.count(b"abcd") + 1 == MAX_PIPELINED + 1
-    assert said.endswith(b"last")
+        response = await exchange(port, (HEAD + b"abcd") * MAX_PIPELINED + last)
+    assert response.count(b"HTTP/1.1 200 OK") == response.count(b"abcd") + 1 == MAX_PIPELINED + 1
+    assert response.endswith(b"last")
 
 
 async def accepting(scope: Any, receive: Any, send: Any) -> None:
@@ -201,10 +201,10 @@ async def test_pongs_are_not_gathered_for_a_peer_that_reads_nothing() -> None:
                 largest = max(largest, connection.transport.get_write_buffer_size())
             assert largest < 1 << 20
             await loop.sock_sendall(peer, ping(b"the last"))
-            said = b""
+            response = b""
             async with asyncio.timeout(20):
-                while b"the last" not in said:
-                    said = said[-64:] + await loop.sock_recv(peer, 1 << 20)
+                while b"the last" not in response:
+                    response = response[-64:] + await loop.sock_recv(peer, 1 << 20)
 
 
 @pytest.mark.req("L-2", "K-3")

@@ -93,25 +93,25 @@ async def running(table: Table, **fields: Any) -> tuple[str, str]:
     ({"file_path": "docs/a.md", "paths": ["src/b.md"]}, False),
     ({"path": "/workspace/docs/a.md"}, False),
 ])
-async def test_paths_are_judged_below_the_workspace(tool_input: dict[str, Any], allowed: bool) -> None:
+async def test_paths_are_matched_relative_to_the_workspace(tool_input: dict[str, Any], allowed: bool) -> None:
     table = Table(policy=RuleSet([Rule(name="docs", effect="allow", door="tool", path="docs/*.md")]))
     _, session_id = await running(table)
-    await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+    await table.send(session_id, "tool.invoke.request", p.ToolRequest(
         invocation_id="i1", turn_id="t1", tool_name="edit", input=msgspec.Raw(msgspec.json.encode(tool_input))))
-    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+    await table.send(session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="x", interaction_type="PERMISSION", title="edit",
         context=p.InteractionContext(tool_name="edit", invocation_id="i1")))
     assert ("control.interaction.response" in table.wire.types()) is allowed
 
 
-async def test_a_command_given_as_a_list_meets_the_rules_for_command_lines() -> None:
+async def test_a_command_given_as_a_list_is_matched_by_command_line_rules() -> None:
     rules = [Rule(name="no rm", effect="deny", door="tool", command="rm .*"),
              Rule(name="shell", effect="allow", door="tool", tool="shell")]
     table = Table(policy=RuleSet(rules))
     _, session_id = await running(table)
-    await table.say(session_id, "tool.invoke.request", p.ToolRequest(
+    await table.send(session_id, "tool.invoke.request", p.ToolRequest(
         invocation_id="i1", turn_id="t1", tool_name="shell", input=msgspec.Raw(b'{"command":["rm","-rf","/"]}')))
-    await table.say(session_id, "agent.interaction.request", p.InteractionRequest(
+    await table.send(session_id, "agent.interaction.request", p.InteractionRequest(
         interaction_id="x", interaction_type="PERMISSION", title="rm",
         context=p.InteractionContext(tool_name="shell", invocation_id="i1")))
     assert table.wire.last("control.interaction.response").payload.decision == "deny"

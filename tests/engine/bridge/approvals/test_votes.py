@@ -407,7 +407,7 @@ def places(approval: Any) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.req("J-5")
-async def test_a_bridge_replaces_what_it_named_and_leaves_what_others_did() -> None:
+async def test_a_bridge_replaces_its_own_cards_and_keeps_those_of_others() -> None:
     table = Table(RuleSet([Rule(name="ask", effect="ask", tool="shell")]))
     approval_id = await held(table)
     await report(table, approval_id, bridge("tg"), "telegram", "user:ann", "user:bo", "user:ann")
@@ -420,7 +420,7 @@ async def test_a_bridge_replaces_what_it_named_and_leaves_what_others_did() -> N
 
 
 @pytest.mark.req("J-5", "U-1")
-async def test_it_is_no_decision_and_ends_with_the_approval() -> None:
+async def test_a_card_is_not_a_decision_and_is_removed_with_its_approval() -> None:
     table = Table(RuleSet([Rule(name="two", effect="ask", tool="shell", required=2)]))
     approval_id = await held(table)
     before = await table.ledger.audit("default", 0, 1_000)
