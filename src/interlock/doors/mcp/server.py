@@ -13,8 +13,7 @@ from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, Inp
 from pydantic import ValidationError
 
 from interlock.doors.mcp.tasks import GatewayTasks
-from interlock.doors.mcp.tools import WAIT_MAX_S, GatewayTools, Members
-from interlock.protocol.problems import full_sentence
+from interlock.doors.mcp.tools import WAIT_MAX_S, GatewayTools, Members, explained
 from interlock.sdk import InterlockError
 from interlock.sdk.problems import Refused
 
@@ -193,7 +192,7 @@ async def _answered(work: Awaitable[T]) -> T:
     try:
         return await work
     except Refused as refused:
-        raise ToolError(f"{full_sentence(str(refused))} {refused.hint}".rstrip()) from None
+        raise ToolError(explained(refused)) from None
     except InterlockError as error:
         raise ToolError(str(error)) from None
 

@@ -27,7 +27,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
-from interlock.doors.mcp.tools import TERMINAL, GatewayTools, Members
+from interlock.doors.mcp.tools import TERMINAL, GatewayTools, Members, explained
 from interlock.sdk import InterlockError
 from interlock.sdk.problems import Refused
 
@@ -112,7 +112,7 @@ async def _known(work: Awaitable[Members]) -> Members:
     try:
         return await work
     except Refused as refused:
-        raise MCPError(INVALID_PARAMS, f"{refused} {refused.hint or ''}".strip(), {"code": refused.code}) from None
+        raise MCPError(INVALID_PARAMS, explained(refused), {"code": refused.code}) from None
     except InterlockError as error:
         raise MCPError(INTERNAL_ERROR, str(error)) from None
 
