@@ -14,7 +14,7 @@ import pytest
 
 from interlock.app.own_database import database_place
 from interlock.app.own_servers import OwnServer, start_nats
-from interlock.cli.host.children import DEATHS_MAX, Deaths, keep_alive
+from interlock.cli.host.children import DEATHS_MAX, Child, Deaths, keep_alive
 from interlock.cli.host.up_cluster import KeptServer, UpCluster
 from interlock.cli.verb_error import Trouble
 from interlock.config import Config
@@ -63,7 +63,7 @@ async def test_a_killed_server_is_restarted_at_its_address(
 def test_a_process_that_ends_too_often_is_given_up_with_its_last_output(tmp_path: Path) -> None:
     log = tmp_path / "bus.log"
     log.write_text("starting\ncannot listen on 4222\n")
-    deaths = Deaths("bus", log)
+    deaths = Deaths(Child("bus", list, log))
     pauses = [deaths.pause(float(number)) for number in range(DEATHS_MAX - 1)]
     assert pauses == sorted(pauses)
     with pytest.raises(Trouble, match=rf"The bus ended {DEATHS_MAX} times within 60 s: cannot listen on 4222"):

@@ -48,13 +48,16 @@ class SupervisedChild(Protocol):
         """Return its process id."""
         ...
 
+    def last_words(self) -> str:
+        """Return the error that its log ends with, or its last line."""
+        ...
+
 
 class Deaths:
     """The ends of one process, counted within DEATHS_WINDOW_S."""
 
-    def __init__(self, name: str, log: Path) -> None:
-        self._name = name
-        self._log = log
+    def __init__(self, child: SupervisedChild) -> None:
+        self._child = child
         self._at: deque[float] = deque(maxlen=DEATHS_MAX)
 
     def pause(self, now: float) -> float:
@@ -62,8 +65,8 @@ class Deaths:
         self._at.append(now)
         recent = [at for at in self._at if now - at <= DEATHS_WINDOW_S]
         if len(recent) >= DEATHS_MAX:
-            raise Trouble("InternalError", f"The {self._name} ended {len(recent)} times within "
-                          f"{DEATHS_WINDOW_S:.0f} s: {last_words(self._log)}", f"See {self._log}")
+            raise Trouble("InternalError", f"The {self._child.name} ended {len(recent)} times within "
+                          f"{DEATHS_WINDOW_S:.0f} s: {self._child.last_words()}", f"See {self._child.log}")
         return min(RESTART_DELAY_MAX_S, RESTART_DELAY_S * 2 ** (len(recent) - 1))
 
 
@@ -77,6 +80,8 @@ class Child:
         self._arguments = arguments
         self._stop_grace_s = stop_grace_s
         self._process: asyncio.subprocess.Process | None = None
+        self._log_from = 0
+        """Bytes of the log when it was started: what precedes them is of an earlier process."""
 
     @property
     def pid(self) -> int | None:
@@ -92,6 +97,7 @@ class Child:
         """Start it in a process group of its own, so that Ctrl-C reaches it through `up` alone, in order."""
         log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            self._log_from = os.fstat(log).st_size
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "interlock", *self._arguments(), "--with-parent",
                 # Its end is bound to ours: when `up` dies in any way, this pipe closes and the child ends, too.
@@ -132,13 +138,13 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def last_words(self) -> str:
-        """Return the error that its log ends with, or its last line."""
-        return last_words(self.log)
+        """Return the error that its log ends with since its start, or its last line."""
+        return last_words(self.log, self._log_from)
 
 
-def last_words(log: Path) -> str:
-    """Return the error that a log ends with, or its last line."""
-    lines = [line for line in tail(log).splitlines() if line.strip()]
+def last_words(log: Path, since: int = 0) -> str:
+    """Return the error that a log ends with behind its first `since` bytes, or its last line."""
+    lines = [line for line in tail(log, since).splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("error[")]
     return (errors or lines or ["it printed nothing"])[-1]
 
@@ -146,7 +152,7 @@ def last_words(log: Path) -> str:
 async def keep_alive(child: SupervisedChild, final: int | None = None) -> None:
     """Restart a child whenever it ends, with a message. Runs until it is cancelled, or the child has ended with the
     status that is `final`. Raises Trouble."""
-    deaths = Deaths(child.name, child.log)
+    deaths = Deaths(child)
     while (status := await child.wait()) != final:
         pause = deaths.pause(time.monotonic())
         say(f"the {child.name} {ending(status)}; starting it again in {pause:g} s", "red", ending(status))
@@ -183,11 +189,11 @@ def prepare_log(log: Path) -> None:
             log.replace(log.with_name(log.name + ".1"))
 
 
-def tail(path: Path) -> str:
-    """Read the end of a log."""
+def tail(path: Path, since: int = 0) -> str:
+    """Read the end of a log, behind its first `since` bytes."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            file.seek(max(since, path.stat().st_size - TAIL_BYTES))
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""

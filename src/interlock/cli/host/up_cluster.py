@@ -25,7 +25,7 @@ from interlock.cli.config.place import (
 )
 from interlock.cli.display.terminal import say
 from interlock.cli.host.balancer import Balancer
-from interlock.cli.host.children import Child, SupervisedChild
+from interlock.cli.host.children import Child, SupervisedChild, last_words
 from interlock.cli.host.up_gateway import Up
 from interlock.cli.verb_error import Trouble
 from interlock.config import FILE_NAME, Config
@@ -57,6 +57,10 @@ class KeptServer:
     async def wait(self) -> int:
         """Wait for its end; returns its exit status, negative for a signal."""
         return await asyncio.to_thread(self._server.process.wait)
+
+    def last_words(self) -> str:
+        """Return the last line of its log."""
+        return last_words(self.log)
 
     async def start(self) -> None:
         """Start it at the same address, on the same data. Raises Trouble."""
