@@ -6,11 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from interlock.cli.config.place import UP_LOCK, Where
+from interlock.backends.sqlite.lock import lock_state
+from interlock.cli.config.place import GATEWAY_FILE, UP_LOCK, GatewayFile, Where
+from interlock.cli.host.up import take_lock
 from interlock.cli.link.gateway_link import locate, start_remedy
-from interlock.cli.operations.runner_line import runner_line, up_is_starting
+from interlock.cli.operations.runner_line import runner_line, up_is_starting, up_process
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.limits import READY_TIMEOUT_S
 from interlock.protocol.resources import Node
@@ -38,8 +41,7 @@ def test_only_known_parts_are_shown(fields: dict[str, Any], starting: bool, line
 
 def test_an_up_counts_as_starting_within_its_time_limit_while_it_lives(tmp_path: Path) -> None:
     assert not up_is_starting(tmp_path), "none was ever started"
-    lock = tmp_path / UP_LOCK
-    lock.write_text(f"{os.getpid()}\n")
+    lock, held = tmp_path / UP_LOCK, take_lock(tmp_path)
     os.utime(lock, (1_000, 1_000))
     assert up_is_starting(tmp_path, 1_000 + READY_TIMEOUT_S - 1)
     assert not up_is_starting(tmp_path, 1_000 + READY_TIMEOUT_S)
@@ -48,19 +50,44 @@ def test_an_up_counts_as_starting_within_its_time_limit_while_it_lives(tmp_path:
         lock.write_text(text)
         os.utime(lock, (1_000, 1_000))
         assert not up_is_starting(tmp_path, 1_001)
+    os.close(held)
+
+
+def test_a_process_that_has_the_number_of_an_ended_up_is_none(tmp_path: Path) -> None:
+    os.close(take_lock(tmp_path))
+    assert (tmp_path / UP_LOCK).read_text() == f"{os.getpid()}\n"
+    assert up_process(tmp_path) is None
+
+
+def test_the_address_of_a_gateway_that_was_killed_receives_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                                                  ) -> None:
+    """Its file is left behind, and any program may listen there now."""
+    monkeypatch.delenv("INTERLOCK_URL", raising=False)
+    (tmp_path / "owner.key").write_text("ilk_1\n")
+    (tmp_path / GATEWAY_FILE).write_bytes(msgspec.json.encode(GatewayFile("http://127.0.0.1:7420", os.getpid())))
+    lock = lock_state(tmp_path)
+    assert locate(Where(state=tmp_path)).key == "ilk_1"
+    lock.release()
+    with pytest.raises(Trouble, match="No gateway runs on"):
+        locate(Where(state=tmp_path))
+    held = take_lock(tmp_path)  # It restarts the gateway at this address.
+    assert locate(Where(state=tmp_path)).url == "http://127.0.0.1:7420"
+    os.close(held)
 
 
 def test_a_starting_gateway_is_not_called_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INTERLOCK_URL", raising=False)
     with pytest.raises(Trouble, match="No gateway runs on"):
         locate(Where(state=tmp_path))
-    (tmp_path / UP_LOCK).write_text(f"{os.getpid()}\n")
+    held = take_lock(tmp_path)
     with pytest.raises(Trouble, match="is still starting"):
         locate(Where(state=tmp_path))
+    os.close(held)
 
 
 def test_a_gateway_that_up_restarts_gets_no_advice_to_start_it(tmp_path: Path) -> None:
     assert start_remedy(None) == start_remedy(tmp_path) == "Start one with: interlock up"
-    (tmp_path / UP_LOCK).write_text(f"{os.getpid()}\n")
+    held = take_lock(tmp_path)
     assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in some seconds, "
                                       "or see: interlock logs gateway")
+    os.close(held)

@@ -7,13 +7,14 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.config.place import gateway_file, state_directory
+from interlock.cli.config.place import state_directory
 from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.display.values import until
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link import contexts
 from interlock.cli.link.contexts import LOCAL, Context, Contexts
+from interlock.cli.operations.runner_line import running_gateway
 from interlock.cli.options import Json, State
 from interlock.cli.verb_error import usage
 from interlock.protocol.clock import iso
@@ -27,7 +28,7 @@ def listing(*, json: Json = False, state: State = None) -> int:
     """List the gateways that you logged in to; no credential is shown."""
     place = state_directory(state)
     known = contexts.read(place)
-    running = gateway_file(place)
+    running = running_gateway(place)
     if json:
         rows = [{"name": one.name, "url": one.url, "means": one.means, "current": one.name == known.current,
                  "directory": one.directory or None, "logged_in": bool(one.credential),

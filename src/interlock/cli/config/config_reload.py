@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import signal
 from pathlib import Path
 
 from interlock.backends.sqlite.lock import LOCK_NAME
 from interlock.cli.config.config_mistakes import mistakes_of
-from interlock.cli.config.place import LOGS, UP_LOCK, Where
+from interlock.cli.config.place import LOGS, UP_LOCK, Where, holder
 from interlock.cli.display.terminal import print_sentence, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.host.runner_take import homes
@@ -43,23 +42,6 @@ def _gateway(directory: Path) -> list[str]:
             os.kill(pid, signal.SIGHUP)
             return [f"the gateway (process {pid}) reads the config again"]
     return []
-
-
-def holder(lock: Path) -> int | None:
-    """Return the process that holds a lock file, or None. A stored pid alone may have been reused by another
-    process."""
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        written = os.pread(descriptor, 32, 0).strip()
-        return int(written) if written.isdigit() else None
-    finally:
-        os.close(descriptor)
-    return None
 
 
 def _runners(directory: Path) -> list[str]:

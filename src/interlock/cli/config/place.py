@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,23 @@ def gateway_file(state: Path) -> GatewayFile | None:
         return msgspec.json.decode(raw, type=GatewayFile)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def holder(lock: Path) -> int | None:
+    """Return the process that holds a lock file, or None. A stored pid alone may have been reused by another
+    process."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        written = os.pread(descriptor, 32, 0).strip()
+        return int(written) if written.isdigit() else None
+    finally:
+        os.close(descriptor)
+    return None
 
 
 def write_private(path: Path, content: bytes) -> None:

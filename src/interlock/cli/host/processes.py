@@ -20,7 +20,6 @@ from interlock.cli.config.place import (
     NOWHERE,
     RUNNER_TOKEN_FILE,
     Here,
-    gateway_file,
     writable,
 )
 from interlock.cli.display.terminal import say
@@ -28,6 +27,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.host.pairings import home_of, pairings
 from interlock.cli.link import trust
 from interlock.cli.link.gateway_url import checked_url
+from interlock.cli.operations.runner_line import running_gateway
 from interlock.cli.verb_error import Trouble, usage
 
 WithParent = Annotated[bool, Parameter(show=False)]
@@ -182,7 +182,7 @@ def runner(
 
 
 def _gateway_url(state: Path, named: str | None) -> str:
-    running = gateway_file(state)
+    running = running_gateway(state)
     if named is None and running is None:
         raise Trouble("Unreachable", f"No gateway runs on {state}.", "Name one with --url, start both with: "
                       "interlock up, or pair this host: interlock runner pair CODE --url URL")

@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.cli.config.place import Where, gateway_file
+from interlock.cli.config.place import Where
 from interlock.cli.display.terminal import say
 from interlock.cli.link import contexts, renewal, trust
 from interlock.cli.link.api_key import checked_key, key_of
 from interlock.cli.link.contexts import Context
 from interlock.cli.link.gateway_reply import decoded, refusal, understood
 from interlock.cli.link.gateway_url import checked_url
-from interlock.cli.operations.runner_line import up_is_starting, up_process
+from interlock.cli.operations.runner_line import running_gateway, up_is_starting, up_process
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import full_sentence
 from interlock.sdk.exchange import (
@@ -79,7 +79,7 @@ def locate(where: Where) -> Address:
     directory. A login that ends soon is renewed first. Raises Trouble."""
     state = where.directory()
     context = contexts.chosen(where)
-    running = gateway_file(state)
+    running = running_gateway(state)
     if context is not None:
         return _logged_in(context, where)
     named = where.url or os.environ.get("INTERLOCK_URL")

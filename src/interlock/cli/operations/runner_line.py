@@ -1,4 +1,4 @@
-"""A runner in `interlock status`, and whether the local one is about to connect (L-6, Y-8)."""
+"""A runner in `interlock status`, and which processes of this host are at work (L-6, Y-8)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from interlock.cli.config.place import LOCAL_RUNNER, UP_LOCK
+from interlock.backends.sqlite.lock import LOCK_NAME
+from interlock.cli.config.place import LOCAL_RUNNER, UP_LOCK, GatewayFile, gateway_file, holder
 from interlock.cli.display.terminal import one_line
 from interlock.protocol.limits import READY_TIMEOUT_S
 from interlock.protocol.resources import Node
@@ -35,10 +36,22 @@ def up_is_starting(state: Path, now_s: float | None = None) -> bool:
 def up_process(state: Path) -> int | None:
     """Return the process of the `interlock up` that works on this state directory, or None."""
     try:
-        holder = int((state / UP_LOCK).read_text("ascii"))
-        if holder <= 0:
+        written = int((state / UP_LOCK).read_text("ascii"))
+        if written <= 0:
             return None
-        os.kill(holder, 0)
+        os.kill(written, 0)
     except (OSError, ValueError, OverflowError):
-        return None
-    return holder
+        return None  # Without a look at the lock: an `up` that begins at this moment finds it free.
+    return holder(state / UP_LOCK)
+
+
+def running_gateway(state: Path) -> GatewayFile | None:
+    """Return the gateway that runs on this state directory, or that `interlock up` is about to restart there.
+
+    The file of one that was killed is not believed: any program may listen at its address now, and would receive the
+    key. The kernel releases the lock of a gateway with its process, in whichever container that runs.
+    """
+    announced = gateway_file(state)
+    if announced is None or up_process(state) is not None or not os.access(state / LOCK_NAME, os.R_OK):
+        return announced
+    return announced if holder(state / LOCK_NAME) is not None else None
