@@ -14,6 +14,17 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** Why a request failed; "" if it did not. Why a change was refused is shown until the next one, although the view is read
+ * again meanwhile. */
+export async function refused(work: () => Promise<unknown>): Promise<string> {
+  try {
+    await work();
+    return '';
+  } catch (error) {
+    return reasonOf(error);
+  }
+}
+
 /** Whether the same request would be refused again. */
 export function isForGood(error: unknown): boolean {
   return error instanceof Refused && error.status !== TOO_MANY && error.status < FAILED;

@@ -84,3 +84,18 @@ def test_a_drain_of_everything_is_shown_with_its_reason_and_can_be_ended(browser
         shown.get_by_role("button", name="End the drain").click()
         shown.wait_for(state="detached")
         assert stack.get("/v1/status").get("drains", []) == []
+
+
+def test_why_a_runner_was_not_drained_stays_while_the_view_is_read_again(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack, "/console/runners") as page:
+        page.route("**/v1/drain", lambda one: one.fulfill(status=409, json={"code": "Conflict", "detail": "Not now."}))
+        with page.expect_response("**/v1/edge/nodes"):
+            page.get_by_role("button", name="Drain", exact=True).click()
+        with page.expect_response("**/v1/edge/nodes"):
+            page.get_by_role("alert").get_by_text("Not now.").wait_for()
+        assert page.get_by_role("alert").get_by_text("Not now.").is_visible()
+        page.unroute("**/v1/drain")
+        page.get_by_role("button", name="Drain", exact=True).click()
+        page.get_by_role("alert").wait_for(state="detached")
+        page.get_by_role("button", name="End the drain").click()
+        page.get_by_role("button", name="Drain", exact=True).wait_for()

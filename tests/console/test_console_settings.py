@@ -131,3 +131,25 @@ def test_the_settings_show_the_retention_of_each_kind(browser: Any, stack: Stack
         assert page.locator("#retention li").nth(1).inner_text() == "Answers to repeated requests: 1 day."
         assert page.locator("#retention li").nth(2).inner_text() == "Usage by the day: 1.5 hours."
         page.get_by_text("Nothing was removed yet.").wait_for()
+
+
+def test_what_could_not_be_read_is_not_called_empty(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack) as page:
+        page.route("**/v1/sessions?*", lambda one: one.abort())
+        page.route("**/v1/status", lambda one: one.abort())
+        page.get_by_role("link", name="Sessions").click()
+        page.get_by_role("alert").get_by_text("The gateway did not answer.").wait_for()
+        assert page.get_by_text("There is no such session.").count() == 0
+        page.get_by_role("link", name="Settings").click()
+        page.get_by_role("alert").get_by_text("The gateway did not answer.").wait_for()
+        assert page.get_by_text("Nothing is scheduled.").count() == page.get_by_text("No channel is set.").count() == 0
+
+
+def test_a_failure_of_signing_keys_is_over_when_they_are_read(browser: Any, stack: Stack) -> None:
+    with page_of(browser, stack) as page:
+        page.route("**/v1/signing-keys*", lambda one: one.abort())
+        page.get_by_role("link", name="Keys & devices").click()
+        page.get_by_role("alert").get_by_text("The gateway did not answer.").wait_for()
+        page.unroute("**/v1/signing-keys*")
+        ran(stack, "shell", "true", "reads-the-view-again")
+        page.get_by_role("alert").wait_for(state="detached")

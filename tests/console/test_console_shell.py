@@ -73,6 +73,25 @@ def test_without_a_connection_the_console_opens_and_reports_it(browser: Any, sta
     context.close()
 
 
+def test_what_could_not_be_loaded_is_loaded_once_there_is_a_connection(browser: Any, stack: Stack) -> None:
+    """A view that was opened meanwhile appears by itself, with its styles; the keys work again."""
+    context = browser.new_context(viewport=PHONE, service_workers="block")
+    page = context.new_page()
+    page.goto(link(stack))
+    page.get_by_role("heading", name="Waiting for you").wait_for()
+    context.set_offline(True)
+    page.keyboard.press("?")
+    page.get_by_role("link", name="Sessions").click()
+    page.get_by_role("alert").get_by_text(NO_CONNECTION).wait_for()
+    context.set_offline(False)
+    page.get_by_role("heading", name="Sessions").wait_for()
+    page.wait_for_function("() => [...document.styleSheets].some((one) => one.href.includes('/Sessions-'))")
+    page.get_by_text(NO_CONNECTION).wait_for(state="detached")
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    context.close()
+
+
 def test_only_the_page_and_its_files_are_cached(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch kept-by-nobody", "kept")
     with page_of(browser, stack) as page:
