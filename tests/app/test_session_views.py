@@ -242,7 +242,7 @@ async def test_a_deletion_in_an_old_text_archives_only_sessions_without_later_wo
         del loaded[f"agent:shell:dm:{peer}"]
     stage.put(json.dumps(loaded))
     warnings = await stage.look(3)
-    assert warnings[1:] == ["agent:shell:dm:dan: it went on after the text was loaded, so it stays"]
+    assert warnings[1:] == ["agent:shell:dm:dan: It went on after the text was loaded, so it stays."]
     assert (await stage.entry("agent:shell:dm:cid"))["archivedAt"]
     assert "agent:shell:dm:dan" in stage.view()
 
@@ -362,7 +362,7 @@ async def test_a_deleted_entry_is_archived_unless_it_works(stage: ViewStage) -> 
     del view["agent:shell:dm:cid"], view[KEY]
     stage.put(json.dumps(view))
     warnings = await stage.look(3)
-    assert warnings == ["not everything in sessions.json was taken", f"{KEY}: it has work under way, so it stays"]
+    assert warnings == ["not everything in sessions.json was taken", f"{KEY}: It has work under way, so it stays."]
     assert list(stage.view()) == [KEY, "agent:shell:dm:bob"]
     assert (await stage.entry("agent:shell:dm:cid"))["archivedAt"]
     record = await stage.ledger.session(idle)

@@ -109,9 +109,9 @@ def test_a_vote_after_the_decision_is_refused_with_decider_and_time(state: str) 
 
 @pytest.mark.req("P-3")
 @pytest.mark.parametrize(("kind", "state", "sentence"), [
-    ("permission", "expired", "approval apr_1 expired at noon; this vote"),
-    ("question", "granted", "question apr_1 is already answered by user:lee at noon; this vote"),
-    ("question", "denied", "question apr_1 is already declined by user:lee at noon; this vote"),
+    ("permission", "expired", "Approval apr_1 expired at noon; this vote"),
+    ("question", "granted", "Question apr_1 is already answered by user:lee at noon; this vote"),
+    ("question", "denied", "Question apr_1 is already declined by user:lee at noon; this vote"),
 ])
 def test_a_decided_approval_is_described_in_plain_text(kind: str, state: str, sentence: str) -> None:
     ended = approval(kind=kind, state=state, decided_by=None if state == "expired" else "user:lee", decided_at="noon")
@@ -262,7 +262,7 @@ def test_a_person_and_the_agents_they_drive_are_one_voter() -> None:
 @pytest.mark.req("P-3")
 def test_the_driver_of_the_requesting_agent_does_not_count_either() -> None:
     asked = approval(requested_by=Actor(type="agent", id="robot"), driver=KIM, self_approval=False)
-    assert "drives the agent" in refused(asked, grant(KIM), "Forbidden")
+    assert "drives the requesting agent" in refused(asked, grant(KIM), "Forbidden")
     refused(asked, driven("other", KIM), "Forbidden")
     assert count(asked, grant(LEE)).outcome == "granted"
 

@@ -142,7 +142,7 @@ def test_remaining_staged_changes_are_asked_about_again_without_a_prompt(stack: 
     refused = task.stack.post("/v1/commands", {
         "type": "execute", "target": {"session_id": task.session_id}, "payload": {"messages": [], "land": True}},
         new_key())
-    assert (refused.status_code, refused.json()["detail"]) == (409, "nothing is staged in this session")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "Nothing is staged in this session.")
 
 
 @pytest.mark.req("H-17")

@@ -177,7 +177,7 @@ async def test_a_job_waits_a_limited_time_for_a_runner_and_is_then_missed() -> N
     await table.crons.look()
     table.engine.presence.detach("local", table.wire, 0)
     await table.until("2026-06-01T09:00")
-    assert "no runner" in ((await table.shown()).error or "")
+    assert "No runner" in ((await table.shown()).error or "")
     table.engine.presence.arrive(Present(table.record, table.hello, 0)).connect(table.wire)
     await table.until("2026-06-01T09:03")
     assert len(await table.messages()) == 1
@@ -191,7 +191,7 @@ async def test_a_job_waits_a_limited_time_for_a_runner_and_is_then_missed() -> N
     await alone.crons.look()
     shown = await alone.shown()
     assert (shown.missed, await alone.messages()) == (1, [])
-    assert "no runner" in (shown.error or "")
+    assert "No runner" in (shown.error or "")
 
 
 @pytest.mark.req("R-4")

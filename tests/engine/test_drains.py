@@ -80,7 +80,7 @@ async def test_an_execute_that_refuses_to_wait_names_the_obstacle() -> None:
     await table.execute(target=Target(session_id=first.target.session_id))
     with pytest.raises(Problem) as crowded:
         await table.execute(on_busy="reject", target=Target(session_id=first.target.session_id))
-    assert str(crowded.value.detail) == f"the session is busy with {first.id} and 1 more"
+    assert str(crowded.value.detail) == f"The session is busy with {first.id} and 1 more."
 
 
 @pytest.mark.req("C-3")

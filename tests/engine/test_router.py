@@ -77,8 +77,8 @@ async def test_a_key_of_another_tenant_is_another_session_with_an_unknown_id() -
             await table.engine.submit(STRANGER, body, remember)
         refusals.add(caught.value.detail.replace(str(target.session_id), "ID"))
         assert caught.value.code == "NotFound"
-    assert refusals == {"there is no session ID"}
-    with pytest.raises(Problem, match="no runner that is online offers"):
+    assert refusals == {"There is no session ID."}
+    with pytest.raises(Problem, match="No runner that is online offers"):
         await table.engine.submit(STRANGER, CommandBody(type="execute", target=Target(session_key="main"),
                                                         payload=msgspec.Raw(b"{}")), remember)
 
@@ -101,7 +101,7 @@ async def test_an_agent_is_the_same_in_any_case_and_a_session_keeps_its_own() ->
 async def test_a_key_of_one_agent_does_not_open_a_session_of_another() -> None:
     table = Table()
     problem = await refused(table, "Conflict", agent_id="shell", session_key="agent:claude:main")
-    assert problem.detail == "session key agent:claude:main belongs to agent claude, not shell"
+    assert problem.detail == "Session key agent:claude:main belongs to agent claude, not shell."
 
 
 @pytest.mark.req("C-0", "R-2", "F-1")
@@ -140,7 +140,7 @@ async def test_the_runner_is_the_named_the_only_or_the_first_paired_one() -> Non
     again = await table.execute(target=Target(session_id=command.target.session_id))
     assert again.target.runner_id == "desk", "a session stays where it is"
     problem = await refused(table, "Conflict", agent_id="shell", runner_id="phone")
-    assert problem.detail == "runner phone is not online, or does not offer agent shell"
+    assert problem.detail == "Runner phone is not online, or does not offer agent shell."
 
 
 @pytest.mark.req("C-0")
@@ -185,7 +185,7 @@ async def test_runners_without_a_first_one_are_listed_in_the_error() -> None:
     for known in ({}, {"local": 10, "desk": 10}):
         await paired(table, **known)
         problem = await refused(table, "Conflict", agent_id="shell")
-        assert problem.detail == "2 runners offer agent shell: desk (host), local (host)"
+        assert problem.detail == "2 runners offer agent shell: desk (host), local (host)."
         assert problem.hint == "Choose one with target.runner_id (`--runner`)."
 
 
@@ -302,7 +302,7 @@ async def test_a_briefly_disconnected_runner_is_awaited_and_an_absent_one_is_not
     table.engine.presence.detach("local", table.wire, table.clock.now_ms())
 
     problem = await refused(table, "Unavailable", agent_id="shell")
-    assert problem.detail == "runner local, which offers agent shell, is not connected at the moment"
+    assert problem.detail == "Runner local, which offers agent shell, is not connected at the moment."
     assert problem.headers == {"Retry-After": str(RETURN_RETRY_S)}
     assert (await refused(table, "Unavailable", agent_id="shell", runner_id="local")).detail == problem.detail
     await refused(table, "Conflict", agent_id="unknown")
@@ -318,7 +318,7 @@ async def test_a_started_gateway_waits_for_its_paired_runners() -> None:
         await table.ledger.commit(WriteBatch([Put(record)]))
 
     problem = await refused(table, "Unavailable", agent_id="elsewhere")
-    assert problem.detail == "runner afar has not connected yet since this gateway started"
+    assert problem.detail == "Runner afar has not connected yet since this gateway started."
     await refused(table, "Conflict", agent_id="elsewhere", runner_id="gone")
     table.clock.advance(START_MS + 1)
     await refused(table, "Conflict", agent_id="elsewhere")

@@ -156,7 +156,7 @@ async def test_a_wrong_method_a_large_body_and_an_offline_agent_are_refused() ->
         unserved = await post_hook(gateway, **signed())
         result = unserved.json()
         assert (unserved.status_code, result["code"], result["retryable"]) == (503, "Unavailable", True)
-        assert "no runner that is online offers agent shell" in result["detail"]
+        assert "No runner that is online offers agent shell" in result["detail"]
         assert int(unserved.headers["retry-after"]) > 0  # The sender is to deliver it again.
         table.engine.presence.arrive(Present(table.record, table.hello, 0)).connect(table.wire)
         assert (await post_hook(gateway, **signed())).status_code == 202  # A delivery that did not begin is not stored.

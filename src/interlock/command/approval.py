@@ -63,7 +63,7 @@ def moved(approval: Approval, to: ApprovalState, **changes: object) -> Approval:
     """Move the approval according to its state table. Raises Problem Conflict for a move that the table does not
     have."""
     if to not in MOVES[approval.state]:
-        raise Problem("Conflict", f"approval {approval.id} is {approval.state} and cannot become {to}")
+        raise Problem("Conflict", f"Approval {approval.id} is {approval.state} and cannot become {to}")
     return msgspec.structs.replace(approval, state=to, **({} if to == "pending" else {"cards": []}), **changes)
 
 
@@ -95,7 +95,7 @@ def check(approval: Approval, ballot: Ballot) -> Vote | None:
                       f"{other.driver or 'itself'}",
                       hint="An agent has one vote, also with keys of several drivers: vote as a person.")
     if ballot.digest is not None and ballot.digest != approval.digest:
-        raise Problem("Conflict", f"approval {approval.id} is on digest {approval.digest}, not {ballot.digest}",
+        raise Problem("Conflict", f"Approval {approval.id} is on digest {approval.digest}, not {ballot.digest}",
                       hint="Show the approval again and decide on what it shows now.")
     _check_say(approval, ballot)
     _check_option(approval, ballot)
@@ -146,25 +146,25 @@ def named(actor: Actor) -> str:
 def _check_say(approval: Approval, ballot: Ballot) -> None:
     askers = {approval.requested_by, approval.driver} - {None}
     if not approval.self_approval and not askers.isdisjoint((ballot.by, ballot.driver)):
-        who = ("who asked for it" if approval.requested_by == ballot.by else "who drives the agent that asked for it"
-               if approval.driver == ballot.by else "an agent that is driven by who asked for it")
-        raise Problem("Forbidden", f"{who} does not count as an approver of it",
-                      hint="Another person decides; who asked can cancel the command.")
+        who = ("The requester" if approval.requested_by == ballot.by else "The person who drives the requesting agent"
+               if approval.driver == ballot.by else "An agent that the requester drives")
+        raise Problem("Forbidden", f"{who} does not count as an approver of this request",
+                      hint="Another person decides; the requester can cancel the command.")
     maker = _asker_who_made_the_key(approval, ballot)
     if approval.require_independent and maker is not None:
-        raise Problem("Forbidden", f"the rule {approval.rule} counts no vote by a key that {maker} made, who asked for "
+        raise Problem("Forbidden", f"The rule {approval.rule} counts no vote by a key that {maker} made, who asked for "
                       "it", hint="Somebody votes whose key another person made, or who signs in at an issuer.")
     if approval.require_independent and (shared := _shared(approval, ballot)) is not None:
-        raise Problem("Forbidden", f"the rule {approval.rule} counts votes of people who are independent, and "
+        raise Problem("Forbidden", f"The rule {approval.rule} counts votes of people who are independent, and "
                       f"{shared.by} could cast both this vote and the one of {shared.first}: who made a key has its "
                       "secret", hint="Somebody votes whose key another person made, or who signs in at an issuer; or "
                       "the other vote is taken back.")
     if approval.signed and ballot.key_id is None:
-        raise Problem("Forbidden", f"the rule {approval.rule} counts only votes that are signed",
+        raise Problem("Forbidden", f"The rule {approval.rule} counts only votes that are signed",
                       hint="Vote with a passkey in the console." if approval.signed == "passkey" else
                       "Vote with method signature: interlock approve --sign.")
     if approval.signed == "passkey" and not ballot.passkey:
-        raise Problem("Forbidden", f"the rule {approval.rule} counts only votes with a passkey",
+        raise Problem("Forbidden", f"The rule {approval.rule} counts only votes with a passkey",
                       hint="Vote with a passkey in the console.")
 
 
@@ -234,7 +234,7 @@ _ENDED_QUESTION = _ENDED | {"granted": "is already answered", "consumed": "is al
 
 def too_late(approval: Approval, so: str = "this vote was not counted") -> str:
     """Return the sentence that an approval was decided, or ended, before, so that the vote has no effect."""
-    noun, words = ("question", _ENDED_QUESTION) if approval.kind == "question" else ("approval", _ENDED)
+    noun, words = ("Question", _ENDED_QUESTION) if approval.kind == "question" else ("Approval", _ENDED)
     ended = words.get(approval.state, f"is already {approval.state}")
     who = f" by {approval.decided_by}" if approval.decided_by else ""
     when = f" at {approval.decided_at}" if approval.decided_at else ""

@@ -63,7 +63,7 @@ def verify(key: SigningKey, approver: str, statement: Statement, signature: str 
     """Verify a vote's signature, or a passkey's assertion, with its key. Raises Problem Forbidden, with one sentence
     for each possible fault."""
     if key.revoked_at is not None:
-        raise _refused(f"the signing key {key.key_id} was revoked at {key.revoked_at}")
+        raise _refused(f"The signing key {key.key_id} was revoked at {key.revoked_at}")
     check_moment(statement.at, now_ms)
     check_signature(key, approver, statement, signature)
 
@@ -72,7 +72,7 @@ def check_signature(key: SigningKey, approver: str, statement: Statement, signat
                     ) -> None:
     """Check that a key is the person's own, and has signed the statement, at any time. Raises Problem Forbidden."""
     if f"{key.owner.type}:{key.owner.id}" != approver or key.tenant_id != statement.tenant_id:
-        raise _refused(f"the signing key {key.key_id} is not one of {approver}")
+        raise _refused(f"The signing key {key.key_id} is not one of {approver}")
     if key.passkey is not None or isinstance(signature, PasskeyAssertion):
         _check_passkey(key, statement, signature)
         return
@@ -80,7 +80,7 @@ def check_signature(key: SigningKey, approver: str, statement: Statement, signat
         read_public_key(key.public_key).verify(base64.b64decode(signature or "", validate=True),
                                                statement.signed_bytes())
     except (InvalidSignature, binascii.Error, ValueError):
-        raise _refused("the signature does not hold for this approval, digest, decision, person, key and moment"
+        raise _refused("The signature does not hold for this approval, digest, decision, person, key and moment"
                        ) from None
 
 
@@ -96,17 +96,17 @@ def check_moment(at: str, now_ms: int) -> None:
     except ValueError:
         raise malformed("/at", "the signed moment is not an ISO 8601 time in UTC") from None
     if abs(at_ms - now_ms) > CLOCK_MS:
-        raise _refused(f"the signed moment {at} is more than 5 minutes from the gateway's time")
+        raise _refused(f"The signed moment {at} is more than 5 minutes from the gateway's time")
 
 
 def _check_passkey(key: SigningKey, statement: Statement, signature: str | PasskeyAssertion | None) -> None:
     if key.passkey is None or not isinstance(signature, PasskeyAssertion):
         kind, method = ("a passkey", "passkey") if key.passkey is not None else ("not a passkey", "signature")
-        raise _refused(f"the key {key.key_id} is {kind}, so its votes have method {method}")
+        raise _refused(f"The key {key.key_id} is {kind}, so its votes have method {method}")
     try:
         check_assertion(read_passkey(key.public_key), key.passkey.origin, signature, statement.signed_bytes())
     except ValueError as error:
-        raise _refused(f"the assertion {error}") from None
+        raise _refused(f"The assertion {error}") from None
 
 
 def _refused(sentence: str) -> Problem:

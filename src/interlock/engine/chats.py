@@ -172,7 +172,7 @@ class ChatInbox:
         """Start a new session under this one's key; the old session's work ends (I-1). Raises Problem."""
         named = await self._ledger.session(session_id, principal.tenant_id)
         if named is None:
-            raise Problem("NotFound", f"there is no session {session_id}")
+            raise Problem("NotFound", f"There is no session {session_id}")
         async with self._turns.next(principal.tenant_id, named.session_key) as turn:
             current = await self._current(principal.tenant_id, named.session_key, turn)
             assert current is not None
@@ -227,7 +227,7 @@ class ChatInbox:
         except Problem as problem:
             if problem.code not in ANSWERED_IN_CHAT:
                 raise
-            received = msgspec.structs.replace(received, reply=None if silent else f"Not compacted: {problem.detail}.")
+            received = msgspec.structs.replace(received, reply=None if silent else f"Not compacted: {problem.detail}")
         return received
 
     # --- which session ---
@@ -264,7 +264,7 @@ class ChatInbox:
         if cause is None:
             return Route(current.session_id, None, current.runner_id)
         if current.controller:
-            raise Problem("Conflict", f"the session {current.session_id} is controlled by another gateway")
+            raise Problem("Conflict", f"The session {current.session_id} is controlled by another gateway")
         return self._successor(current)
 
     def _successor(self, current: LaneState) -> Route:

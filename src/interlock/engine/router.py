@@ -116,14 +116,14 @@ class Router:
         if target.command_id is not None:
             record = await self._ledger.command(target.command_id, principal.tenant_id)
             if record is None:
-                raise Problem("NotFound", f"there is no command {target.command_id}")
+                raise Problem("NotFound", f"There is no command {target.command_id}")
             self._check(target, record.command.target)
             return Route(record.session_id, None, record.command.target.runner_id or "")
         session = await self._named(principal, target)
         if session is not None:
             self._check(target, session)
         if session is None and target.session_key is not None:
-            raise Problem("NotFound", f"there is no session under key {target.session_key}")
+            raise Problem("NotFound", f"There is no session under key {target.session_key}")
         if session is None:
             raise Problem("InvalidPayload", "/target: name the command, the session or its key",
                           errors=(Place("/target", "command_id, session_id or session_key is missing"),))
@@ -146,7 +146,7 @@ class Router:
         agent_id = self._agent(target)
         named_key = self._key(target, agent_id)
         if named_key is not None and agent_of(named_key) != agent_id:
-            raise Problem("Conflict", f"session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
+            raise Problem("Conflict", f"Session key {named_key} belongs to agent {agent_of(named_key)}, not {agent_id}",
                           hint="Leave target.agent_id out, or choose another key.")
         target = await self.choose(principal, target, agent_id)
         fresh = self.begin(principal, target, agent_id, named_key)
@@ -213,14 +213,14 @@ class Router:
         away = sorted(present.record.runner_id for present in self._presence.away(agent_id, tenant_id, runner_id)
                       if abs(now_ms - present.last_seen_ms) <= RETURN_MS)
         if away:
-            raise _unavailable(f"runner {away[0]}, which offers agent {agent_id}, is not connected at the moment")
+            raise _unavailable(f"Runner {away[0]}, which offers agent {agent_id}, is not connected at the moment")
         if self._clock.monotonic_ms() - self._began_ms > START_MS:
             return
         awaited = sorted(record.runner_id for record in await self._ledger.runners(tenant_id)
                          if not record.revoked and runner_id in (None, record.runner_id)
                          and self._presence.get(record.runner_id) is None)
         if awaited:
-            raise _unavailable(f"runner {awaited[0]} has not connected yet since this gateway started")
+            raise _unavailable(f"Runner {awaited[0]} has not connected yet since this gateway started")
 
     async def _named(self, principal: Principal, target: Target) -> SessionRecord | LaneState | None:
         if target.session_id is not None:
@@ -229,7 +229,7 @@ class Router:
                 return state
             record = await self._ledger.session(target.session_id, principal.tenant_id)
             if record is None:
-                raise Problem("NotFound", f"there is no session {target.session_id}")
+                raise Problem("NotFound", f"There is no session {target.session_id}")
             return record
         key = self._key(target, target.agent_id or DEFAULT_AGENT)
         return await self._ledger.session_by_key(principal.tenant_id, key) if key is not None else None
@@ -269,7 +269,7 @@ class Router:
                                     ("runner_id", target.runner_id, session.runner_id),
                                     ("workspace", target.workspace, session.workspace)):
             if wanted is not None and wanted != found:
-                raise Problem("Conflict", f"session {session.session_id} has {name} {found}, not {wanted}",
+                raise Problem("Conflict", f"Session {session.session_id} has {name} {found}, not {wanted}",
                               hint="Leave it out, or open another session.")
 
     def _able(self, agent_id: str, offering: list[Present]) -> list[Present]:
@@ -279,7 +279,7 @@ class Router:
         able = [present for present in offering if present.record.runner_id not in why]
         named = next(iter(why.values()), None) if not able else None
         if named is not None:
-            raise Problem("Conflict", f"agent {agent_id} cannot be started: {named}",
+            raise Problem("Conflict", f"Agent {agent_id} cannot be started: {named}",
                           hint="See `interlock agents`; then start the runner again: it looks at its start.")
         return able
 
@@ -288,7 +288,7 @@ class Router:
         if target.runner_id is not None:
             if offering:
                 return offering[0]
-            raise Problem("Conflict", f"runner {target.runner_id} is not online, or does not offer agent {agent_id}",
+            raise Problem("Conflict", f"Runner {target.runner_id} is not online, or does not offer agent {agent_id}",
                           hint="See `interlock status` for runners and what they offer.")
         if len(offering) == 1:
             return offering[0]

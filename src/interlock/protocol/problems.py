@@ -77,7 +77,7 @@ class Problem(Exception):
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.kind = PROBLEMS[code]
-        self.detail = detail
+        self.detail = full_sentence(detail)
         self.errors = errors
         self.hint = hint or self.kind.hint
         self.headers = headers or {}
@@ -92,7 +92,7 @@ def malformed(pointer: str, detail: str, hint: str | None = None) -> Problem:
 
 def not_offered(agent_id: str) -> Problem:
     """Return Conflict: no online runner offers this agent."""
-    return Problem("Conflict", f"no runner that is online offers agent {agent_id}",
+    return Problem("Conflict", f"No runner that is online offers agent {agent_id}",
                    hint="See `interlock agents`; add it to the runner's config under [agents].")
 
 

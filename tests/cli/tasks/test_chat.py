@@ -115,7 +115,7 @@ async def test_an_agent_that_no_runner_offers_is_refused_before_a_line_is_read(
     typed = Typed(None)
     monkeypatch.setattr(chat, "PipedLines", lambda: typed)
     conversation = chat._Chat(chat.Where(state=tmp_path), "agent:goose:main", "ask", "goose")
-    with pytest.raises(Trouble, match="no runner that is online offers agent goose") as trouble:
+    with pytest.raises(Trouble, match="No runner that is online offers agent goose") as trouble:
         await asyncio.wait_for(conversation.run(), 10)
     assert trouble.value.status == ExitStatus.CONFLICT
     assert trouble.value.remedy.startswith("See `interlock agents`")

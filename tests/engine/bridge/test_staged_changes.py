@@ -74,5 +74,5 @@ async def test_a_landing_with_other_text_is_refused(more: dict[str, Any]) -> Non
 async def test_without_staged_changes_no_question_is_asked() -> None:
     table = Table()
     session_id = await staged(table, count=0)
-    with pytest.raises(Problem, match="nothing is staged"):
+    with pytest.raises(Problem, match="Nothing is staged"):
         await land(table, session_id)

@@ -168,7 +168,7 @@ async def test_every_gateway_lists_all_runners_and_can_choose_any(town: Street) 
     a, b, c = town.members
     early = await a.execute()
     assert (early.status, early.headers["retry-after"]) == (503, "2")
-    assert early.body["detail"] == "runner local has not connected yet since this gateway started"
+    assert early.body["detail"] == "Runner local has not connected yet since this gateway started."
     async with c.attached():
         for member in (a, b, c):
             listed = (await member.ask("GET", "/v1/edge/nodes")).body["nodes"]
@@ -182,7 +182,7 @@ async def test_every_gateway_lists_all_runners_and_can_choose_any(town: Street) 
     for member in (a, b, c):
         left = await member.execute()
         assert (left.status, left.headers["retry-after"]) == (503, "2")
-        assert left.body["detail"] == "runner local, which offers agent shell, is not connected at the moment"
+        assert left.body["detail"] == "Runner local, which offers agent shell, is not connected at the moment."
 
 
 @pytest.mark.req("L-2", "L-4")

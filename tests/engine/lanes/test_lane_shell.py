@@ -210,7 +210,7 @@ async def test_a_decision_that_fails_in_mid_write_leaves_nothing_behind() -> Non
         lane.append("notice", b"{}")
         raise ValueError("in the middle")
 
-    with pytest.raises(Problem, match="the lane failed: in the middle"):
+    with pytest.raises(Problem, match="The lane failed: in the middle"):
         await shell.call(Within(half))
     assert await table.ledger.head("default", f"s/{session_id}") == before
     assert (await table.lane(session_id)).lane.state.n == before
@@ -267,7 +267,7 @@ async def test_a_stopping_gateway_answers_waiting_requests() -> None:
     shell.push(Job(Within(lambda _lane: entered.set())))
     await entered.wait()
     await table.engine.stop()
-    with pytest.raises(Problem, match="the gateway is stopping"):
+    with pytest.raises(Problem, match="The gateway is stopping"):
         await waiting
 
 
@@ -286,9 +286,9 @@ async def test_inputs_behind_a_decision_are_refused_when_the_gateway_stops() -> 
     await table.engine.stop()
     async with asyncio.timeout(5):
         for waiting in (deciding, behind):
-            with pytest.raises(Problem, match="the gateway is stopping"):
+            with pytest.raises(Problem, match="The gateway is stopping"):
                 await waiting
-        with pytest.raises(Problem, match="the session's lane has ended"):
+        with pytest.raises(Problem, match="The session's lane has ended"):
             await shell.call(Within(lambda lane: lane.state.session_id))
 
 

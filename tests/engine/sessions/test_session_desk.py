@@ -33,7 +33,7 @@ async def test_a_session_of_another_tenant_is_not_found() -> None:
     stranger = msgspec.structs.replace(OWNER, tenant_id="other")
 
     for verb in (table.engine.sessions.close, table.engine.sessions.archive):
-        with pytest.raises(Problem, match="there is no session"):
+        with pytest.raises(Problem, match="There is no session"):
             await verb(stranger, record.session_id, "why", remember)
     await table.engine.stop()
 

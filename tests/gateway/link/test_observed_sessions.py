@@ -54,7 +54,7 @@ async def test_the_sessions_that_a_runner_can_introduce_are_bounded(
 
 async def test_an_observed_session_cannot_be_closed_but_can_be_archived(server: Server) -> None:
     async with server.attached(planted("one")):
-        with pytest.raises(Problem, match="gateway elsewhere controls session one") as refused:
+        with pytest.raises(Problem, match="Gateway elsewhere controls session one") as refused:
             await server.engine.sessions.close(OWNER, "one", "", remember)
         assert "interlock sessions archive one" in str(refused.value.hint)
         await server.engine.sessions.archive(OWNER, "one", "no one opened it", remember)

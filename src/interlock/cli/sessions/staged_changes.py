@@ -144,7 +144,7 @@ async def _land(named: str, files: tuple[str, ...], comment: str | None, where: 
             try:
                 more = {"updated_input": msgspec.json.decode(chosen_input(approval, files))}
             except Problem as problem:
-                raise usage(f"{problem.detail}.", problem.hint or "") from None
+                raise usage(problem.detail, problem.hint or "") from None
     return await decide((found.approval_id,), "grant", comment, where, more, sign=False, yes=yes, json=json)
 
 

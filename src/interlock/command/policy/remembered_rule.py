@@ -65,10 +65,10 @@ def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, reme
     """
     if approval.required > 1 or approval.groups or approval.signed or approval.require_independent or (
             not approval.self_approval):
-        raise Problem("Conflict", f"the rule {approval.rule} wants more than one person's plain yes each time; "
+        raise Problem("Conflict", f"The rule {approval.rule} wants more than one person's plain yes each time; "
                       "one person's always cannot replace it", hint="Vote without remember.")
     if approval.dangerous:
-        raise Problem("Conflict", f"the rule {approval.rule} is marked dangerous, so each time is decided by itself",
+        raise Problem("Conflict", f"The rule {approval.rule} is marked dangerous, so each time is decided by itself",
                       hint="Vote without remember.")
     if approval.workspace_files:
         raise malformed("/remember", "a yes to these files is remembered by itself until they change")

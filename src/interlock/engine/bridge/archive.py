@@ -26,7 +26,7 @@ def put_away(lane: Lane, who: dict[str, str]) -> None:
     file must not end running work (N-1)."""
     lane.check_controlled()
     if lane.commands:
-        raise Problem("Conflict", "it has work under way, so it stays",
+        raise Problem("Conflict", "It has work under way, so it stays",
                       hint="End it with `interlock sessions archive`.")
     archive(lane, who, "its entry was deleted")
 

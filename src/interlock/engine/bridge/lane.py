@@ -230,7 +230,7 @@ class Lane:
         """Raise Problem Conflict if another gateway controls the session; it names that gateway (D-5)."""
         if controller := self.state.controller:
             session_id = self.state.session_id
-            raise Problem("Conflict", f"gateway {controller} controls session {session_id}; this one only observes it",
+            raise Problem("Conflict", f"Gateway {controller} controls session {session_id}; this one only observes it",
                           hint="Ask it there, or take control on the runner's host: interlock runner take "
                                f"{session_id} --to {self.gateway_id}. To put it away here: interlock sessions archive "
                                f"{session_id}")

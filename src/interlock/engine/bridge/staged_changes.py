@@ -37,7 +37,7 @@ def reported(lane: Lane, payload: p.ChangesReport) -> None:
 def check_staged(lane: Lane) -> None:
     """Raise Problem unless the runner reported staged changes of this session."""
     if not lane.state.staged_n:
-        raise Problem("Conflict", "nothing is staged in this session")
+        raise Problem("Conflict", "Nothing is staged in this session")
 
 
 def discard(lane: Lane, who: dict[str, str], files: list[str] | None) -> None:
@@ -45,7 +45,7 @@ def discard(lane: Lane, who: dict[str, str], files: list[str] | None) -> None:
     lane.check_controlled()
     check_staged(lane)
     if lane.active is not None:
-        raise Problem("Conflict", "the session works on a command, or asks whether its changes land",
+        raise Problem("Conflict", "The session works on a command, or asks whether its changes land",
                       hint="Answer the question, or wait for the end of the turn; then discard.")
     lane.control("x-interlock.changes.discard", p.ChangesDiscard(files=files))
     lane.audit("session_change", who, {"change": "discard", "files": len(files) if files is not None else "all"})

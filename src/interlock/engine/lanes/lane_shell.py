@@ -159,7 +159,7 @@ class LaneShell:
         """Return the session's current shell: this one was dropped while its holder waited."""
         shell = await self._lanes.lane(self.lane.state.session_id)
         if shell is None or shell is self:
-            raise Problem("Unavailable", "the session's lane has ended", headers={"Retry-After": "1"})
+            raise Problem("Unavailable", "The session's lane has ended", headers={"Retry-After": "1"})
         return shell
 
     @property
@@ -194,12 +194,12 @@ class LaneShell:
             except asyncio.CancelledError:
                 if not self._task.cancelling():  # Not the lane: what it waited for was cancelled.
                     self._lanes.doubt()
-                    self._break(group, "a write was cancelled, so whether it was done is not known")
+                    self._break(group, "A write was cancelled, so whether it was done is not known")
                     return
                 if self.broken:
                     self._answer(group, LaneMoved)
                 else:
-                    self._refuse(group, "the gateway is stopping")
+                    self._refuse(group, "The gateway is stopping")
                 raise
             except Fenced as fenced:
                 self._lose(group, fenced)
@@ -208,11 +208,11 @@ class LaneShell:
                 if isinstance(error, OutcomeUnknown):
                     self._lanes.doubt()
                 self._break(group, str(error) if isinstance(error, OutcomeUnknown)
-                            else f"the ledger could not take it: {error}")
+                            else f"The ledger could not take it: {error}")
                 return
             except Exception as error:
                 log.exception("lane failed", session_id=self.lane.state.session_id)
-                self._break(group, f"the lane failed: {error}")
+                self._break(group, f"The lane failed: {error}")
                 return
 
     async def _decide_commit_publish(self, group: Sequence[Job | Run], spent: Trips) -> None:
@@ -359,7 +359,7 @@ class LaneShell:
         """Drop a lane that another gateway owns: it continues there, including its clocks, and waiting callers retry
         there."""
         if not self._lanes.room.shared:
-            self._break(group, f"the ledger could not take it: {fenced}")
+            self._break(group, f"The ledger could not take it: {fenced}")
             return
         log.info("lane lost", session_id=self.lane.state.session_id)
         self.let_go()
@@ -398,7 +398,7 @@ class LaneShell:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self.over = True
-        self._refuse(self.inbox.take_all(), "the gateway is stopping")
+        self._refuse(self.inbox.take_all(), "The gateway is stopping")
 
 
 def _remembered(remember: Callable[[Any], IdempotencyRecord], answer: Any) -> Iterable[LedgerWrite]:

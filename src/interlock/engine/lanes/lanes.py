@@ -216,7 +216,7 @@ class Lanes:
         """Do what `lane` does, for a session that must exist. Raises Problem(NotFound)."""
         shell = await self.lane(session_id, fresh, hold)
         if shell is None:
-            raise Problem("NotFound", f"there is no session {session_id}")
+            raise Problem("NotFound", f"There is no session {session_id}")
         return shell
 
     async def of_runner(self, session_id: str, runner_id: str) -> LaneShell | None:

@@ -194,22 +194,22 @@ class Compactor:
             try:
                 read = await self._read(shell, view)
             except (OSError, ValueError) as error:
-                raise Problem("Unavailable", f"the transcript cannot be read: {error}") from None
+                raise Problem("Unavailable", f"The transcript cannot be read: {error}") from None
             try:
                 made = await self._plan(view, read, None)
             except NothingToCompact as nothing:
-                raise Problem("Conflict", f"there is nothing to compact: {nothing}") from None
+                raise Problem("Conflict", f"There is nothing to compact: {nothing}") from None
             if not permitted:
                 permitted = await shell.call(PolicyAsked(compact_verb(principal, instructions)))
             answer = await self._ask_hook(shell.lane, view._replace(instructions=instructions), read, made, "manual")
             if isinstance(answer, CompactionVeto):
-                raise Problem("Conflict", f"a hook canceled the compaction: {answer.reason}")
+                raise Problem("Conflict", f"A hook canceled the compaction: {answer.reason}")
             request = compaction.CompactionRequest(made, view.tip, "manual", principal.who, instructions)
             given = CompactionRequested(request, read.prepared, instructions, answer.summary if answer else None)
             asked: compaction.RequestedCompaction | None = await shell.call(given, remember)
             if asked is not None:
                 return asked
-        raise Problem("Conflict", "the conversation keeps changing; compact it when no turn runs")
+        raise Problem("Conflict", "The conversation keeps changing; compact it when no turn runs")
 
     async def _looked(self, shell: LaneShell) -> None:
         """Wait while the last turn's context is still being measured, so that a request right after it is not
@@ -293,4 +293,4 @@ async def _check_effect(shell: LaneShell, asked: compaction.RequestedCompaction)
     state = shell.lane.state
     events = await shell.lanes.ledger.events(state.tenant_id, session_stream(state.session_id), asked.n - 1, 1)
     if not any(asked.message_id.encode() in event.body for event in events) and asked.message_id:
-        raise Problem("Unavailable", f"the compaction of session {state.session_id} cannot be seen yet")
+        raise Problem("Unavailable", f"The compaction of session {state.session_id} cannot be seen yet")

@@ -65,9 +65,9 @@ class SessionDesk:
         if record is not None and edit.as_of_ms is not None and record.created_ms > edit.as_of_ms:
             return
         if record is None or (edit.deleted and record.session_id != edit.session_id):
-            raise Problem("Conflict", "its key has gone on to another session since")
+            raise Problem("Conflict", "Its key has gone on to another session since")
         if edit.as_of_ms is not None and record.updated_ms > edit.as_of_ms:
-            raise Problem("Conflict", "it went on after the text was loaded, so it stays")
+            raise Problem("Conflict", "It went on after the text was loaded, so it stays")
         if edit.deleted:
             await self._change(SessionPutAway(principal), record.session_id)
             return
@@ -131,5 +131,5 @@ class SessionDesk:
     async def _session(self, principal: Principal, session_id: str) -> SessionRecord:
         record = await self._lanes.ledger.session(session_id, principal.tenant_id)
         if record is None:
-            raise Problem("NotFound", f"there is no session {session_id}")
+            raise Problem("NotFound", f"There is no session {session_id}")
         return record

@@ -176,7 +176,7 @@ class TranscriptDesk:
         changes = {"entry_id": entry_id, "label": label}
         added = await self._add(EntryAdded("label", principal, changes, entry_id, label), record, remember)
         if (await self.tree(record)).labels().get(entry_id) != label:
-            raise Problem("Unavailable", f"the label of {entry_id} cannot be seen in the transcript yet")
+            raise Problem("Unavailable", f"The label of {entry_id} cannot be seen in the transcript yet")
         return added
 
     async def branch(self, principal: Principal, record: SessionRecord, entry_id: str, summary: str | None,
@@ -187,14 +187,14 @@ class TranscriptDesk:
         tree = await self.tree(record)
         place = tree.place(added.entry_id)
         if place is None or tree.nodes[place].parent_id != entry_id:
-            raise Problem("Unavailable", f"the branch below {entry_id} cannot be seen in the transcript yet")
+            raise Problem("Unavailable", f"The branch below {entry_id} cannot be seen in the transcript yet")
         return added
 
     async def _add(self, given: EntryAdded, record: SessionRecord, remember: Callable[[Added], IdempotencyRecord]
                    ) -> Added:
         entry_id = given.entry_id
         if (await self.tree(record)).place(entry_id) is None:
-            raise Problem("NotFound", f"the transcript of session {record.session_id} has no entry {entry_id}",
+            raise Problem("NotFound", f"The transcript of session {record.session_id} has no entry {entry_id}",
                           hint="List them with `GET /v1/sessions/{id}/tree`.")
         shell = await self._lanes.lane(record.session_id)
         assert shell is not None, "the session is there, and sessions are never removed"
@@ -212,7 +212,7 @@ class TranscriptDesk:
         leaf = tree.place(entry_id)
         if leaf is None:
             what = f"no entry {entry_id}" if entry_id is not None else "no entry yet"
-            raise Problem("NotFound", f"the transcript of session {record.session_id} has {what}",
+            raise Problem("NotFound", f"The transcript of session {record.session_id} has {what}",
                           hint="List them with `GET /v1/sessions/{id}/tree`.")
         await self._ask(record.session_id, LaneVerb("fork", principal, {"entry_id": entry_id} if entry_id else {}))
         source = _state_decoder.decode(record.machine)
@@ -279,7 +279,7 @@ class TranscriptDesk:
         begun = named(await shell.call(TranscriptBegun(principal, meta, sorted(ids), leaf),
                                        lambda row: remember(named(row))))
         if await self._ledger.session(fresh.session_id, fresh.tenant_id) is None:
-            raise Problem("Unavailable", f"session {fresh.session_id} cannot be seen yet")
+            raise Problem("Unavailable", f"Session {fresh.session_id} cannot be seen yet")
         return begun
 
     def _header(self, state: LaneState, parent_session: str | None) -> Header:
@@ -306,7 +306,7 @@ class TranscriptDesk:
         repaired = Repaired(reports[0] if reports else examine(b""), kept)
         after = await self.examine(record)
         if not after.sound:
-            raise Problem("InternalError", f"the repaired transcript is not sound: {', '.join(after.counts)}")
+            raise Problem("InternalError", f"The repaired transcript is not sound: {', '.join(after.counts)}")
         ids = await self._kept(self._transcripts.ids(record.session_id, record.agent_id, record.tenant_id))
 
         shell = await self._lanes.lane(record.session_id)
@@ -350,4 +350,4 @@ def _wrong(pointer: str, detail: str) -> Problem:
 
 
 def _unavailable(error: Exception) -> Problem:
-    return Problem("Unavailable", f"the transcript cannot be read or written: {error}", headers={"Retry-After": "1"})
+    return Problem("Unavailable", f"The transcript cannot be read or written: {error}", headers={"Retry-After": "1"})

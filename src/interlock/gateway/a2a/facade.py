@@ -38,7 +38,7 @@ from interlock.gateway.rest.app import read_body
 from interlock.gateway.rest.request.request_guard import headers_of
 from interlock.gateway.rest.streams import KEEP_ALIVE, SEND_STALL_S, abort, bound
 from interlock.protocol.identifiers import AGENT_ID
-from interlock.protocol.problems import Problem, full_sentence
+from interlock.protocol.problems import Problem
 
 CARD = "/.well-known/agent-card.json"
 BEAT_S = 15.0
@@ -250,7 +250,7 @@ def _as_error(error: Exception, scope: Scope) -> A2AError:
     if isinstance(error, A2AError):
         return error
     if isinstance(error, Problem):
-        explained = f"{full_sentence(error.detail)} {error.hint}".strip()
+        explained = f"{error.detail} {error.hint}".strip()
         return GatewayRefusal(error.kind.status, error.code, explained)
     log.error("a2a_failed", path=scope["path"], exc_info=error)
     return A2AError("INTERNAL_ERROR", "Something failed inside the gateway; its log has the details.")

@@ -78,7 +78,7 @@ async def test_a_late_answer_is_refused_although_no_timer_has_fired() -> None:
     table = Table()
     question = await ask(table, (await at_work(table)).target.session_id)
     table.clock.advance(24 * 3_600_000)
-    with pytest.raises(Problem, match=rf"question {question.id} expired at \S+; this answer was not taken"):
+    with pytest.raises(Problem, match=rf"Question {question.id} expired at \S+; this answer was not taken"):
         await table.engine.answer(OWNER, question.id, "main", remember)
     assert table.wire.types()[-1] == "control.interaction.timeout"
 

@@ -348,7 +348,7 @@ async def test_the_driver_of_a_commanding_agent_is_known_at_both_doors() -> None
     assert command.driver == KIM.actor, "every surface shows it"
     for _ in ("the command", "its tool"):
         inbox = await table.ledger.approvals("default", "pending", None, 2)
-        with pytest.raises(Problem, match="drives the agent"):
+        with pytest.raises(Problem, match="drives the requesting agent"):
             await cast(table, inbox[0].approval.id, KIM)
         assert (await cast(table, inbox[0].approval.id, LEE)).state in ("granted", "consumed")
         if "control.prompt.request" in table.wire.types() and await table.state(command.id) == "dispatched":
@@ -361,7 +361,7 @@ async def test_the_driver_of_a_commanding_agent_is_known_at_both_doors() -> None
 async def test_a_vote_without_a_decision_creates_no_rule() -> None:
     table = Table(RuleSet([Rule(name="two noes", effect="ask", tool="shell", deny_threshold=2)]))
     approval_id = await held(table)
-    with pytest.raises(Problem, match="one vote does not decide"):
+    with pytest.raises(Problem, match="One vote does not decide"):
         await cast(table, approval_id, KIM, decision="deny", remember=Remembering(scope="session"))
     assert (await shown(table, approval_id)).votes == []
     assert "policy_change" not in await table.actions()

@@ -32,7 +32,7 @@ async def test_a_pause_or_resume_that_a_rule_holds_is_refused_and_does_nothing(
     if kind == "resume":
         await table.order("pause", command.id)
     sent, state = len(table.wire.sent), await table.state(command.id)
-    with pytest.raises(Problem, match="policy rule careful") as refused:
+    with pytest.raises(Problem, match="Policy rule careful") as refused:
         await table.order(kind, command.id)
     assert refused.value.code == code
     assert (len(table.wire.sent), await table.state(command.id)) == (sent, state)

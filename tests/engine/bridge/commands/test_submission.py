@@ -48,7 +48,7 @@ async def test_a_reloaded_policy_decides_the_next_command() -> None:
     await table.execute()
     table.engine.configure(RuleSet([Rule(name="stop", door="command", effect="deny", reason="not today")]),
                            table.limits)
-    with pytest.raises(Problem, match="policy rule stop denies it: not today"):
+    with pytest.raises(Problem, match="Policy rule stop denies it: not today"):
         await table.execute()
     assert (await table.actions())[-1] == "reject"
 

@@ -83,7 +83,7 @@ async def test_every_request_to_an_observed_session_is_refused_naming_its_contro
         with pytest.raises(Problem) as problem:
             await ask()
         assert problem.value.code == "Conflict"
-        assert f"gateway {OTHER} controls session {session_id}" in str(problem.value)
+        assert f"Gateway {OTHER} controls session {session_id}" in str(problem.value)
 
 
 @pytest.mark.req("D-5")

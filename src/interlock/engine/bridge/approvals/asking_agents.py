@@ -52,15 +52,15 @@ def check_compact(lane: Lane, instructions: str | None) -> None:
     if len(instructions or "") > MAX_INSTRUCTIONS_CHARS:
         raise malformed("/instructions", f"at most {MAX_INSTRUCTIONS_CHARS} characters")
     if state.active is not None or compaction.at_work(lane) or state.machine.phase in ("turn", "usage"):
-        raise Problem("Conflict", f"session {state.session_id} is at work; compact it when it rests")
+        raise Problem("Conflict", f"Session {state.session_id} is at work; compact it when it rests")
     if not state.attached or state.opening == "closing" or state.orphan is not None:
-        raise Problem("Conflict", f"the agent of session {state.session_id} cannot be reached now",
+        raise Problem("Conflict", f"The agent of session {state.session_id} cannot be reached now",
                       hint="See `interlock status` for its runner.")
     if state.turn_start_n == 0:
-        raise Problem("Conflict", f"the agent of session {state.session_id} has not worked yet, so it holds nothing to "
+        raise Problem("Conflict", f"The agent of session {state.session_id} has not worked yet, so it holds nothing to "
                       "compact", hint="Send it a prompt first.")
     if state.features.get("context_compaction") is not True:
-        raise Problem("UnsupportedCapability", f"agent {state.agent_id} does not offer context_compaction")
+        raise Problem("UnsupportedCapability", f"Agent {state.agent_id} does not offer context_compaction")
 
 
 def compact(lane: Lane, principal: Principal, instructions: str | None) -> compaction.RequestedCompaction:

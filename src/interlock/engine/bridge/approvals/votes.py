@@ -75,7 +75,7 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, co
             raise malformed("/remember", "a yes to these files is remembered by itself until they change",
                             hint="Vote without remember; see and revoke it with `interlock trust`.")
         if counted.outcome == "counted":
-            raise Problem("Conflict", "one vote does not decide this approval, so one person's always cannot "
+            raise Problem("Conflict", "One vote does not decide this approval, so one person's always cannot "
                           "replace it", hint="Vote without remember.")
         approval = _remember(lane, msgspec.structs.replace(record, approval=approval), principal, body, context)
     if approval.workspace_files and counted.outcome == "granted":
@@ -111,7 +111,7 @@ def _pending(lane: Lane, approval_id: str) -> ApprovalRecord:
     lane.check_controlled()
     record = lane.approvals.get(approval_id)
     if record is None:
-        raise Problem("Conflict", f"approval {approval_id} is decided; this vote was not counted")
+        raise Problem("Conflict", f"Approval {approval_id} is decided; this vote was not counted")
     return record
 
 
@@ -131,10 +131,10 @@ def _ballot(lane: Lane, principal: Principal, approval: Approval, body: GrantBod
                       hint="Change the input with method acl, then sign the approval that takes its place.")
     signature = body.signature if body.method == "signature" else body.assertion
     if not body.key_id or not body.at or not signature:
-        raise Problem("InvalidPayload", "a vote by signature names key_id, at and signature"
-                      if body.method == "signature" else "a vote with a passkey names key_id, at and assertion")
+        raise Problem("InvalidPayload", "A vote by signature names key_id, at and signature"
+                      if body.method == "signature" else "A vote with a passkey names key_id, at and assertion")
     if key is None:
-        raise Problem("Forbidden", f"there is no signing key {body.key_id}; the vote was not counted",
+        raise Problem("Forbidden", f"There is no signing key {body.key_id}; the vote was not counted",
                       hint="Register the key with `interlock signing-keys create`.")
     approver = named(principal.actor)
     statement = Statement(approval.tenant_id, approval.id, approval.digest, body.decision, approver, key.key_id,
@@ -157,7 +157,7 @@ def _supersede(
     subject = subject_of_approval(msgspec.structs.replace(record, approval=changed), lane.wall)
     verdict = policy.decide(subject)
     if verdict.effect == "deny":
-        raise Problem("Forbidden", f"policy rule {verdict.rule} denies the changed input: "
+        raise Problem("Forbidden", f"Policy rule {verdict.rule} denies the changed input: "
                       f"{verdict.reason or 'no reason given'}")
     terms = _terms(old, verdict)
     check(msgspec.structs.replace(changed, votes=[], **terms), ballot)
@@ -208,7 +208,7 @@ def _terms(old: Approval, verdict: PolicyVerdict) -> dict[str, Any]:
 def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> None:
     takes = lane.state.features.get("updated_input") is True or (old.tool_name == LANDING and not old.invocation_id)
     if old.door != "tool" or old.kind != "permission" or not takes:
-        raise Problem("UnsupportedCapability", f"agent {old.agent_id} does not take a changed input here; "
+        raise Problem("UnsupportedCapability", f"Agent {old.agent_id} does not take a changed input here; "
                       "deny it and say why instead")
     if body.decision != "grant" or body.remember is not None:
         raise malformed("/updated_input", "only a plain grant changes what is asked for")
@@ -228,7 +228,7 @@ def _remember(
     assert body.remember is not None
     approval = record.approval
     if principal.roles.isdisjoint(("admin", "owner")) and body.remember.scope == "rule":
-        raise Problem("Forbidden", f"the role {principal.role} decides for this session; a rule of the tenant is kept "
+        raise Problem("Forbidden", f"The role {principal.role} decides for this session; a rule of the tenant is kept "
                       "by an admin", hint="Remember it for the session, or vote without remember.")
     if context.remembered >= MAX_REMEMBERED_RULES:
         raise Problem("QuotaExceeded", f"{MAX_REMEMBERED_RULES} rules are remembered already",
@@ -275,7 +275,7 @@ def report_cards(lane: Lane, principal: Principal, approval_id: str, service: st
     lane.check_controlled()
     record = lane.approvals.get(approval_id)
     if record is None or record.approval.state != "pending":
-        raise Problem("Conflict", f"approval {approval_id} is decided; where it was posted is not kept")
+        raise Problem("Conflict", f"Approval {approval_id} is decided; where it was posted is not kept")
     approval, by = record.approval, named(principal.actor)
     others = [card for card in approval.cards if (card.reported_by, card.service) != (by, service)]
     own = [ApprovalCard(service=service, chat=chat, reported_by=by) for chat in dict.fromkeys(chats)]

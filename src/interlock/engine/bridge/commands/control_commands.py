@@ -23,12 +23,12 @@ def ordered(lane: Lane, body: CommandBody) -> CommandRecord:
     if command_id is not None:
         record = lane.commands.get(command_id)
         if record is None or record.command.type != "execute":
-            raise Problem("Conflict", f"command {command_id} has already ended, or is not an execute")
+            raise Problem("Conflict", f"Command {command_id} has already ended, or is not an execute")
         return record
     live = [r for r in lane.commands.values() if r.command.type == "execute"]
     if len(live) != 1:
         named = ", ".join(r.command.id for r in live) or "none"
-        raise Problem("Conflict", f"the session must have exactly one live execute to {body.type}; it has: {named}",
+        raise Problem("Conflict", f"The session must have exactly one live execute to {body.type}; it has: {named}",
                       hint="Name one with target.command_id.")
     return live[0]
 
@@ -91,6 +91,6 @@ def release_session(lane: Lane, who: dict[str, str], to: str) -> None:
     """Request that the runner passes control to another gateway; it reports when it has (D-5). Raises Problem."""
     lane.check_controlled()
     if to == lane.gateway_id:
-        raise Problem("Conflict", f"gateway {to} is this one, and controls the session already")
+        raise Problem("Conflict", f"Gateway {to} is this one, and controls the session already")
     lane.control("control.session.release", p.SessionRelease(to=to))
     lane.audit("session_reset", who, {"reason": "release", "to": to})

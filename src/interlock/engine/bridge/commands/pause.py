@@ -24,7 +24,7 @@ def submit_pause(lane: Lane, principal: Principal, body: CommandBody) -> Command
     """Accept a pause of a running command; it ends when the agent is paused. Raises Problem Conflict."""
     target = ordered(lane, body)
     if target.command.state != "running":
-        raise Problem("Conflict", f"command {target.command.id} is {target.command.state}; only a running one can be "
+        raise Problem("Conflict", f"Command {target.command.id} is {target.command.state}; only a running one can be "
                       "paused")
     order = begin_order(lane, principal, body, target)
     await_agent(lane, target.command.id, order.command.id)
@@ -42,7 +42,7 @@ def submit_resume(lane: Lane, principal: Principal, body: CommandBody) -> Comman
     target, who = ordered(lane, body), principal.who
     state = target.command.state
     if state not in ("paused", "pausing"):
-        raise Problem("Conflict", f"command {target.command.id} is {state}; only a paused one can be resumed")
+        raise Problem("Conflict", f"Command {target.command.id} is {state}; only a paused one can be resumed")
     for hold in asked(lane):
         raise Problem("ApprovalRequired", f"{hold.approval.title} Approval {hold.approval.id} decides it",
                       approval_id=hold.approval.id,

@@ -87,7 +87,7 @@ def _submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy)
     verdict, by_asking, by_box = lane.conditions.policy.judge(on)
     if verdict.effect == "deny":
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
-        return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
+        return Problem("Forbidden", f"Policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     required = body.approval.required if body.approval is not None else 0
     # A landing sends the agent nothing: approvers decide on its own question (H-17).
     asks = (verdict.effect == "ask" and not payload.land) or required > 0
@@ -129,14 +129,14 @@ def _check_access(lane: Lane, body: CommandBody) -> None:
     """Check that the command requests the access that the session's agent was opened with. Raises Problem Conflict."""
     wanted, found = body.target.workspace_access, lane.state.workspace_access
     if wanted not in (None, found):
-        raise Problem("Conflict", f"session {lane.state.session_id} has workspace_access {found}, not {wanted}",
+        raise Problem("Conflict", f"Session {lane.state.session_id} has workspace_access {found}, not {wanted}",
                       hint="Leave it out, or open another session.")
 
 
 def _check_not_archived(lane: Lane) -> None:
     """Raise Problem Conflict if the session is archived."""
     if lane.state.entry.archived_at is not None:
-        raise Problem("Conflict", f"the session {lane.state.session_id} is archived",
+        raise Problem("Conflict", f"The session {lane.state.session_id} is archived",
                       hint="Take it back with `interlock sessions restore`, or write to its key: that begins "
                            "a new session.")
 
@@ -146,5 +146,5 @@ def _refuse_busy(lane: Lane) -> None:
     live = [r.command.id for r in lane.commands.values() if r.command.type == "execute"]
     if live:
         more = f" and {len(live) - 1} more" if live[1:] else ""  # Up to MAX_QUEUED_COMMANDS.
-        raise Problem("Conflict", f"the session is busy with {live[0]}{more}",
+        raise Problem("Conflict", f"The session is busy with {live[0]}{more}",
                       hint="Send it again later, or with on_busy enqueue or interrupt.")

@@ -57,7 +57,7 @@ def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T
     granted: ApprovalRecord | None = None
     if verdict.effect == "deny":
         lane.audit("reject", verb.principal.who, {"verb": verb.name, "rule": verdict.rule, "digest": digest})
-        return Problem("Forbidden", f"policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
+        return Problem("Forbidden", f"Policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
     if verdict.effect == "ask":
         same = [record for record in _held(lane) if record.approval.digest == digest
                 and record.approval.requested_by == verb.principal.actor and record.expires_ms > lane.now]
@@ -111,7 +111,7 @@ def _wait_for(lane: Lane, verb: LaneVerb, verdict: PolicyVerdict, written: bytes
             judged=judged(_subject(lane, verb, hashlib.sha256(written).hexdigest())))
     else:
         approval = pending.approval
-    return Problem("ApprovalRequired", f"policy rule {verdict.rule} wants an approval of {verb.name}: {approval.id} "
+    return Problem("ApprovalRequired", f"Policy rule {verdict.rule} wants an approval of {verb.name}: {approval.id} "
                    "waits for it", approval_id=approval.id,
                    hint=f"Once `interlock approve {approval.id}` has granted it, repeat the request: it goes through "
                         "once.")

@@ -137,7 +137,7 @@ def request_compaction(lane: Lane, given: i.CompactionRequested) -> compaction.R
     try:
         return compaction.request(lane, given.request, given.prepared)
     except TransferRefused as refused:
-        raise Problem("Conflict", f"the conversation cannot be sent to its agent: {refused}") from None
+        raise Problem("Conflict", f"The conversation cannot be sent to its agent: {refused}") from None
 
 
 HANDLERS: dict[type[Any], Any] = {

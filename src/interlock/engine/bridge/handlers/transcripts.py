@@ -79,7 +79,7 @@ def _check_still(lane: Lane) -> None:
     """Raise Problem Conflict while the session has work, which would build on the part that was moved."""
     lane.check_controlled()
     if lane.active is not None or lane.state.machine.phase == "turn" or compaction.at_work(lane):
-        raise Problem("Conflict", f"session {lane.state.session_id} is at work; its transcript cannot be moved now",
+        raise Problem("Conflict", f"Session {lane.state.session_id} is at work; its transcript cannot be moved now",
                       hint="Wait until it is idle, or cancel what runs.")
 
 

@@ -24,7 +24,7 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord
 from interlock.protocol.resources import Notice
 
-SENTENCE = "the stored row of {} differs from the audit record, so it does not run: {}"
+SENTENCE = "The stored row of {} differs from the audit record, so it does not run: {}"
 
 
 class RowMismatch(NamedTuple):

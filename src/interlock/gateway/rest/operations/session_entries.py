@@ -51,7 +51,7 @@ async def reset(call: ApiRequest) -> ASGIApp:
     begun = await desk.chats.reset(call.principal, known.session_id, remember)
     current = await desk.ledger.session_by_key(known.tenant_id, known.session_key)
     if current is None or current.session_id != begun.session_id:
-        raise Problem("InternalError", f"the key {known.session_key} does not point at its new session")
+        raise Problem("InternalError", f"The key {known.session_key} does not point at its new session")
     answer = memory.record or remember(begun)
     return raw_answer(answer.body, answer.status, answer.headers)
 
@@ -62,7 +62,7 @@ async def archive(call: ApiRequest) -> ASGIApp:
     answer = await change(call, lambda session_id, remember: desk.sessions.archive(
         call.principal, session_id, call.body.reason, remember))
     if "archivedAt" not in await _kept(call):
-        raise Problem("InternalError", "the session was not archived")
+        raise Problem("InternalError", "The session was not archived")
     return answer
 
 
@@ -72,7 +72,7 @@ async def restore(call: ApiRequest) -> ASGIApp:
     answer = await change(call, lambda session_id, remember: desk.sessions.restore(
         call.principal, session_id, remember))
     if "archivedAt" in await _kept(call):
-        raise Problem("InternalError", "the session was not restored")
+        raise Problem("InternalError", "The session was not restored")
     return answer
 
 

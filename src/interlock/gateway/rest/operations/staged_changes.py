@@ -64,14 +64,14 @@ async def land(call: ApiRequest) -> ASGIApp:
     session = await find_session(call)
     approval = await _question(call, session)
     if approval is None:
-        raise Problem("Conflict", f"no staged changes of session {session.session_id} wait for a yes",
+        raise Problem("Conflict", f"No staged changes of session {session.session_id} wait for a yes",
                       hint='To have them asked about, submit an execute with the payload {"messages": [], "land": '
                            "true}; the end of the next turn asks, too. See them with `GET /v1/sessions/{id}/changes`.")
     changed = msgspec.UNSET if body.files is None else msgspec.Raw(chosen_input(approval, body.files))
     wanted = GrantBody(decision="grant", comment=body.comment, updated_input=changed,
                        digest=body.digest if body.files is None else None)
     if body.digest is not None and body.digest != approval.digest:
-        raise Problem("Conflict", "the staged changes are not those of this digest any more",
+        raise Problem("Conflict", "The staged changes are not those of this digest any more",
                       hint="Look at them again: `GET /v1/sessions/{id}/changes`.")
 
     def remember(voted: Approval) -> IdempotencyRecord:
