@@ -117,3 +117,13 @@ def test_a_pipe_gets_one_line_per_sentence(capsys: pytest.CaptureFixture[str]) -
     first, last = lines(ended({"title": "$ x", "by": "user:a", "reason": REASON}), capsys)
     assert first == f"✗ not run: $ x · denied by user:a: {REASON.strip()}"
     assert last.startswith("succeeded, but 1 call denied · ")
+
+
+@pytest.mark.parametrize(("state", "code", "message", "shown"), [
+    ("canceled", "Canceled", "canceled by user:ann", "canceled by user:ann, in cmd_a."),
+    ("timed_out", "Timeout", "it did not end within 3 s", "it did not end within 3 s (timed out), in cmd_a.")])
+def test_how_it_ended_is_stated_once(
+    state: str, code: str, message: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [line] = lines(ended(state=state, error={"code": code, "message": message}), capsys)
+    assert line.startswith(f"error[{code}]: {shown} ")

@@ -102,5 +102,6 @@ def _facts(command: Command) -> str:
 def _sentence(command: Command) -> str:
     assert command.error is not None
     reason = one_line(command.error.message, SENTENCE_CHARS)
-    state = "" if command.state == "failed" else f" ({command.state.replace('_', ' ')})"
-    return f"{reason.rstrip('.')}{state}, in {command.id}."
+    state = command.state.replace("_", " ")
+    ended = "" if state == "failed" or state in reason else f" ({state})"
+    return f"{reason.rstrip('.')}{ended}, in {command.id}."

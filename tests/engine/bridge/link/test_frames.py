@@ -205,6 +205,10 @@ async def test_a_query_runs_until_its_last_turn_with_one_timeout() -> None:
     assert table.wire.last("control.turn.cancel").payload.turn_id == turn_uuid("t3")
     await table.ended(session_id, "cancelled", "t3")
     assert await ended(table, command) == ("timed_out", "Timeout")
+    record = await table.ledger.command(command.id, "default")
+    assert record is not None
+    assert record.command.error is not None
+    assert record.command.error.message == "it did not end within 10 s"
 
 
 @pytest.mark.req("C-8")

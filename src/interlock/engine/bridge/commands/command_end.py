@@ -131,7 +131,7 @@ def end_canceled(lane: Lane, record: CommandRecord, reason: str = "") -> None:
                            canceled_by=by, running_since_ms=None)
     output = _turn_output(lane, record) if record.command.started_at else None
     if record.cancel_cause in ("timeout", "pause_ttl"):
-        why = (f"it did not end within {record.command.timeout_ms} ms" if record.cancel_cause == "timeout"
+        why = (f"it did not end within {record.command.timeout_ms / 1000:g} s" if record.cancel_cause == "timeout"
                else "it was paused for too long")
         error = ("Timeout", why)
         end_command(lane, record, "timed_out", SYSTEM, output=output, error=error)
