@@ -3,6 +3,7 @@ distribution beside this one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from cli.scripted import Script, answer, link_to, problem
 from interlock import __version__
 from interlock.agents.model_hosts import PROVIDERS
 from interlock.channels.chat.places import AskedQuestion, PlacesFile
-from interlock.cli.operations.doctor import chats, credentials, distributions, ways_to_approvers
+from interlock.cli.config.place import Where
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.operations.doctor import HostFinding, chats, credentials, distributions, doctor, ways_to_approvers
 from interlock.ports.agent import AgentSpec
 
 
@@ -91,3 +94,17 @@ def test_two_owners_of_the_same_files_are_a_problem(tmp_path: Path, monkeypatch:
     assert not found.ok
     assert found.found.startswith(f"interlock-sdk 0.0.9 is installed over files of interlock {__version__}")
     assert "Remove interlock-sdk" in found.remedy
+
+
+def test_each_check_is_printed_before_the_next_one_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gateway that accepts a connection and never answers takes a minute."""
+    def examined(_: Where) -> Iterator[HostFinding]:
+        yield HostFinding("python", True, "3.11.7")
+        assert "python: 3.11.7" in capsys.readouterr().out
+        yield HostFinding("gateway", False, "It does not answer.", "Start one.")
+
+    monkeypatch.setattr("interlock.cli.operations.doctor.examine", examined)
+    assert doctor() == ExitStatus.FAILED
+    assert "gateway: It does not answer. Start one." in capsys.readouterr().out

@@ -62,12 +62,14 @@ class HostFinding(NamedTuple):
 
 def doctor(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Check installation, config and connections; exit with status 1 if a check fails."""
-    findings = list(examine(where))
-    bad = any(not one.ok for one in findings)
     if json:
+        findings = list(examine(where))
+        bad = any(not one.ok for one in findings)
         print_json(msgspec.json.encode({"ok": not bad, "checks": [one._asdict() for one in findings]}))
         return ExitStatus.FAILED if bad else ExitStatus.DONE
-    for one in findings:
+    bad = False
+    for one in examine(where):  # Each at once: a gateway that hangs takes a minute to be given up.
+        bad = bad or not one.ok
         word, style = ("ok", "green") if one.ok else ("problem", "red")
         remedy = f" {one.remedy}" if not one.ok else ""
         print_sentence(f"{word:<7}  {one.check}: {one.found}{remedy}", style, word, indent=WORD_CELLS)
