@@ -15,7 +15,7 @@ from interlock.command.audit.audit_lines import RecordBody, parse_record
 from interlock.command.audit.audit_report import AuditReport, Tampering
 from interlock.command.signature import Statement, check_signature
 from interlock.protocol.clock import parse_iso
-from interlock.protocol.problems import Problem
+from interlock.protocol.problems import Problem, full_sentence
 from interlock.protocol.resources import Actor, Passkey, PasskeyAssertion, SigningKey
 
 CONCERNED = (b'"signing_key":"', b'"key_id":"sgk_')
@@ -64,7 +64,7 @@ class VoteSignatures:
             return report
         seq, why = self._wrong
         return msgspec.structs.replace(report, ok=False, seq=seq, kind=Tampering.BAD_SIGNATURE, message=(
-            f"Record {seq} is a vote that its person did not sign so: {why}."))
+            f"Record {seq} is a vote that its person did not sign so: {full_sentence(why)}"))
 
     @property
     def holds(self) -> bool:
@@ -102,7 +102,7 @@ class VoteSignatures:
         key, approver = self._keys.get(vote.key_id), body.who.get("id", "")
         revoked_at = self._revoked.get(vote.key_id)
         if revoked_at is not None and not _within(revoked_at, body.at, UNDER_WAY_MS):
-            raise Problem("Forbidden", f"its signing key {vote.key_id} was revoked before, at {revoked_at}")
+            raise Problem("Forbidden", f"Its signing key {vote.key_id} was revoked before, at {revoked_at}")
         if key is not None:
             statement = Statement(body.tenant_id, body.approval_id or "", vote.digest, vote.decision, approver,
                                   vote.key_id, vote.at)
