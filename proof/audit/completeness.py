@@ -100,7 +100,7 @@ async def operate(dice: random.Random, table: Table, count: int) -> int:
             turn = str(uuid.UUID(int=dice.getrandbits(128), version=4))
             await table.send(record.session_id, "session.turn.start", p.TurnStart(
                 turn_id=turn, turn_index=table.next_turn(record.session_id)),
-                                   prompt_id=record.prompt_id)
+                             prompt_id=record.prompt_id)
 
     async def in_turn(then: Callable[[str, str], Awaitable[Any]]) -> None:
         live = [one for session in sessions for one in await table.ledger.live_commands(session, "default")

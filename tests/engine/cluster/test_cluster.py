@@ -789,10 +789,10 @@ async def idle(town: Street, member: Member) -> tuple[str, p.HelloSession]:
     """A session in a gateway's memory whose turn has ended and whose runner has left; the gateway is cut off from the
     bus, so that it does not hear that another one has the session."""
     async with turn(member, link_number=1) as (runner, session_id):
-        runner.say("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
-        runner.say("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
+        runner.send("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
+        runner.send("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)
         await runner.acked(4)
-        runner.say("x-interlock.ack", p.Ack(session_id=session_id, seq=2))
+        runner.send("x-interlock.ack", p.Ack(session_id=session_id, seq=2))
         await settled(town)
     member.bus.cut_off()
     return session_id, p.HelloSession(session_id=session_id, last_seq_sent=4, control_seq=2, state="idle")
