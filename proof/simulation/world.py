@@ -221,7 +221,7 @@ class World:
         self.gone.append(gateway)
         self._left(gateway)
 
-    async def _gateway_dies(self, gateway: Gateway) -> None:
+    async def _dies(self, gateway: Gateway) -> None:
         if gateway not in self.gateways or len(self.gateways) < 2:  # It, or another one, died in the same step.
             return
         self.kill(gateway)
@@ -233,7 +233,7 @@ class World:
             if one.gateway is gateway:
                 self.loop.call_later(self.draw.uniform(0.0, 3.0), one.lost, gateway)
 
-    async def _gateway_pauses(self, gateway: Gateway) -> None:
+    async def _stands(self, gateway: Gateway) -> None:
         gateway.pause()
         if self.draw.random() < 0.5:
             self._left(gateway)
