@@ -72,6 +72,7 @@ def test_a_session_is_found_by_its_user_given_name(text: str, found: str) -> Non
     ("main", "'main' names sessions of 2 agents: agent:claude:main, agent:goose:main."),
     ("kill", "There is no session 'kill'."), ("two words", "There is no session 'two words'."),
     ("", "An empty session id names nothing."),
+    ("x" * 5_000, f"There is no session '{'x' * 80}…'."),
 ])
 def test_a_name_of_several_agents_or_none_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(Trouble) as refused:

@@ -27,6 +27,8 @@ T = TypeVar("T")
 LAST = "@last"
 SHOWN = 5
 """Candidates that an ambiguous prefix lists."""
+QUOTED_CHARS = 80
+"""Characters of a typed name that an error repeats; an id has at most half as many."""
 
 
 class IdKind(NamedTuple):
@@ -179,6 +181,11 @@ async def full_id(link: GatewayLink, kind: IdKind, text: str | None) -> str | No
     return (await command(link, text)).id if kind is COMMAND else (await approval(link, text)).id
 
 
+def quoted(text: str) -> str:
+    """Return a typed name as an error repeats it: in quotes, and not longer than a line or two."""
+    return repr(text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}…")
+
+
 def pick(text: str, found: Iterable[T], kind: IdKind, name: Callable[[T], str], age: Callable[[T], str]) -> T:
     """Choose what `text` names among the found ones. Raises Trouble."""
     if not text.strip():
@@ -200,7 +207,7 @@ def pick(text: str, found: Iterable[T], kind: IdKind, name: Callable[[T], str], 
     if len(hits) == 1:
         return hits[0]
     if not hits:
-        raise Trouble("NotFound", f"There is no {kind.noun} {text!r}.", f"List them with: {kind.listed}")
+        raise Trouble("NotFound", f"There is no {kind.noun} {quoted(text)}.", f"List them with: {kind.listed}")
     more = ", …" if len(hits) > SHOWN else ""
-    raise usage(f"{text!r} is the beginning of {len(hits)} {kind.noun}s: "
+    raise usage(f"{quoted(text)} is the beginning of {len(hits)} {kind.noun}s: "
                 f"{', '.join(name(one) for one in hits[:SHOWN])}{more}.", "Give more of the id.")

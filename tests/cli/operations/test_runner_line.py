@@ -91,3 +91,10 @@ def test_a_gateway_that_up_restarts_gets_no_advice_to_start_it(tmp_path: Path) -
     assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in some seconds, "
                                       "or see: interlock logs gateway")
     os.close(held)
+
+
+def test_an_empty_url_is_not_another_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--url "$GATEWAY"`, and the variable is not set."""
+    monkeypatch.setenv("INTERLOCK_URL", "http://127.0.0.1:7420")
+    with pytest.raises(Trouble, match="'' is not the URL of a gateway"):
+        locate(Where(state=tmp_path, url=""))

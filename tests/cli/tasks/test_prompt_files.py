@@ -67,3 +67,8 @@ def test_many_files_have_a_common_limit(tmp_path: Path) -> None:
 ])
 def test_a_file_name_chosen_by_an_agent_stays_in_this_directory(name: str, local: str) -> None:
     assert local_name(name) == local
+
+
+def test_a_directory_is_not_called_absent(tmp_path: Path) -> None:
+    with pytest.raises(Trouble, match="it is not a file"):
+        attached([], [tmp_path])

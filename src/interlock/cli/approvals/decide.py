@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
@@ -202,6 +203,8 @@ def _some(ids: tuple[str, ...], noun: str) -> tuple[str, ...]:
     if not ids:
         raise usage(f"No {noun} is named.", f"Name one by its id, or the newest with {short_ids.LAST}: "
                     f"interlock {noun}s lists them.")
+    if any(not one.strip() for one in ids):
+        raise usage(f"An empty {noun} id names nothing.", f"See: interlock {noun}s")
     return tuple(dict.fromkeys(ids))
 
 
@@ -242,8 +245,8 @@ async def decide(
         if not yes and person is None:
             verb = "approve" if decision == "grant" else "deny"
             raise usage("There is no terminal to show the request at and ask.",
-                        f"Read it with: interlock approvals {ids[0]}; then write: "
-                        f"interlock {verb} {' '.join(ids)} --yes")
+                        f"Read it with: interlock approvals {shlex.quote(ids[0])}; then write: "
+                        f"interlock {verb} {shlex.join(ids)} --yes")
         signer = Signer(where) if sign else None
         seen = SeenApprovals(where.directory())
         # All are found before any is decided: a mistyped id decides nothing.

@@ -78,6 +78,8 @@ def locate(where: Where) -> Address:
     """Find the gateway: `--on`, `--url`, their variables, the context in use, otherwise the one that runs on the state
     directory. A login that ends soon is renewed first. Raises Trouble."""
     state = where.directory()
+    if where.url is not None:
+        checked_url(where.url)  # An empty one, of a variable that is not set, names no other gateway.
     context = contexts.chosen(where)
     running = running_gateway(state)
     if context is not None:

@@ -14,6 +14,7 @@ from interlock.cli import short_ids
 from interlock.cli.config.place import NOWHERE, Here, Where
 from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import one_line, print_json, print_sentence, print_table, printable, result, say
+from interlock.cli.display.values import count
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.options import Json
@@ -169,7 +170,7 @@ def _reported(report: Report, kept: str | None, *, json: bool) -> None:
 def _tree(source: str, where: Where) -> Tree:
     found = read_tree(asyncio.run(transcript_of(source, where)).split(b"\n"))
     if found.damaged:
-        say(f"{len(found.damaged)} damaged lines were passed over; see: interlock sessions doctor {source}", "bold",
+        say(f"passed over {count(len(found.damaged), 'damaged line')}; see: interlock sessions doctor {source}", "bold",
             "damaged")
     return found
 

@@ -69,7 +69,7 @@ async def _command_of(link: GatewayLink, text: str) -> Command:
     except Trouble as trouble:
         if trouble.code != "NotFound":
             raise
-        raise Trouble("NotFound", f"There is no task or session {text!r}.",
+        raise Trouble("NotFound", f"There is no task or session {short_ids.quoted(text)}.",
                       "List them with: interlock tasks, interlock sessions") from None
     found = [one for one in await link.list(LIST_COMMANDS.at(), Command, {"session": session.session_id})
              if one.type == "execute"]

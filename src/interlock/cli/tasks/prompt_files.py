@@ -42,7 +42,8 @@ def _part(path: Path, kind: Literal["image", "file"]) -> dict[str, Any]:
 def _read(path: Path, kind: str) -> bytes:
     try:
         if not path.is_file():
-            raise usage(f"--{kind} {path}: there is no such file.", "Check the path.")
+            what = "it is not a file" if path.exists() else "there is no such file"
+            raise usage(f"--{kind} {path}: {what}.", "Check the path.")
         with path.open("rb") as file:
             data = file.read(MAX_INLINE_BINARY_BYTES + 1)
     except OSError as error:
