@@ -331,12 +331,17 @@ def load(*more: str) -> None:
     for name in (*LOADED, *more):
         importlib.import_module(name)
     from interlock.app import hidden_paths
+    from interlock.box.host import Host
     from interlock.gateway.rest.app import api_routes, body_decoders
 
     api_routes()
     body_decoders()
     known = hidden_paths.survey()
-    hidden_paths.survey = lambda parent=None: known
+
+    def survey(parent: str | None = None) -> Host:
+        return known
+
+    hidden_paths.survey = survey
     gc.freeze()
 
 
