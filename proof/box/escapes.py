@@ -36,7 +36,7 @@ UNSCOPED_NAMESPACE = frozenset({
     "Read the memory of an agent in a box of the same kind (process_vm_readv)",
     "Take a descriptor of an agent in a box of the same kind (pidfd_getfd)"})
 """These and those of both are promised from Linux 6.12 on, whose Landlock has scopes."""
-BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket that lies in it",
+BESIDE_LANDLOCK = frozenset({"List its names", "Connect to a socket in it",
                              "Change the mode of a file of it",
                              "Read what is typed at a terminal of its user's (/dev/pts)",
                              "Write to a terminal of its user's (/dev/pts)"})

@@ -152,7 +152,7 @@ def by_directory_descriptor() -> bytes:
 
 @escape("read")
 def by_alias() -> bytes:
-    """Open it where a bind mount shows its directory, too."""
+    """Open it by the bind mount of its directory, too."""
     return read(f"{ORDERS['alias']}/owner.key")
 
 

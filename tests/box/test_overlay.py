@@ -79,7 +79,7 @@ def test_a_full_disk_refuses_one_file_and_accepts_the_next(place: Path) -> None:
         staged = overlay.begin(large="before", small="before")
         overlay.wrote("large", b"x" * 200_000)
         overlay.wrote("small", "after")
-        report = staged.land(staged.look(after_now()).changes, after_now())
+        report = staged.land(staged.look(after_now()).changes)
 
         assert [(one.path, one.why) for one in report.refused] == [
             ("large", "it could not be written: No space left on device")]

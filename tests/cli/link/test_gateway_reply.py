@@ -67,7 +67,7 @@ def test_a_wait_is_the_remedy_if_there_is_no_other() -> None:
 @pytest.mark.req("Y-10", "W-2")
 @pytest.mark.parametrize(("code", "retry_after", "remedy"), [
     ("Unavailable", "2", "Try again in 2 s."), ("Unavailable", None, "Try again in a few seconds."),
-    ("RateLimited", "30", "Wait 30 s."), ("IdempotencyKeyInUse", "1", "Wait 1 s and send the same again.")])
+    ("RateLimited", "30", "Wait 30 s."), ("IdempotencyKeyInUse", "1", "Wait 1 s, then repeat the request.")])
 def test_a_hint_contains_the_wait_instead_of_the_header(code: str, retry_after: str | None, remedy: str) -> None:
     assert refused(503, retry_after, code=code, hint=PROBLEMS[code].hint).remedy == remedy
 
