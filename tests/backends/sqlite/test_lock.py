@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from interlock.backends.sqlite.lock import LOCK_NAME, AlreadyRunning, lock_state
+from interlock.backends.sqlite.lock import LOCK_NAME, PROBE_S, AlreadyRunning, lock_state
 
 HOLDER = """
 import sys
@@ -31,6 +33,18 @@ def test_a_second_gateway_is_refused_naming_the_first(tmp_path: Path) -> None:
     lock.release()
     lock_state(tmp_path).release()
     assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.req("N-2")
+def test_a_look_at_the_lock_does_not_refuse_a_gateway_that_starts(tmp_path: Path) -> None:
+    lock_state(tmp_path).release()
+    with ThreadPoolExecutor(1) as gateway:
+        with open(tmp_path / LOCK_NAME) as look:
+            fcntl.flock(look, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            locking = gateway.submit(lock_state, tmp_path)
+            with pytest.raises(TimeoutError):
+                locking.result(PROBE_S)
+        locking.result().release()
 
 
 @pytest.mark.req("N-2")

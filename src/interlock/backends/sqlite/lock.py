@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 LOCK_NAME = "gateway.lock"
+PROBES_MAX = 200
+PROBE_S = 0.005
+"""A verb that looks whether the lock is held shares it for an instant: that is waited for, at most so often."""
 
 
 class AlreadyRunning(Exception):
@@ -34,7 +38,7 @@ def lock_state(state: Path) -> StateLock:
     path = state / LOCK_NAME
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_exclusively(descriptor)
     except BlockingIOError:
         holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         os.close(descriptor)
@@ -47,3 +51,17 @@ def lock_state(state: Path) -> StateLock:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return StateLock(descriptor)
+
+
+def lock_exclusively(descriptor: int) -> None:
+    """Lock a file for this process alone. Raises BlockingIOError if another process has it so, OSError."""
+    for _ in range(PROBES_MAX):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # Refused if it is not a probe.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            time.sleep(PROBE_S)
+        else:
+            return
+    raise BlockingIOError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import secrets
 import socket
@@ -13,6 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock import config
+from interlock.backends.sqlite.lock import lock_exclusively
 from interlock.cli.config.loaded_config import load_config
 from interlock.cli.config.place import (
     RUNNER_TOKEN_FILE,
@@ -75,7 +75,7 @@ def take_lock(state: Path) -> int:
     the lock."""
     descriptor = os.open(state / UP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_exclusively(descriptor)
     except BlockingIOError:
         holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         os.close(descriptor)
