@@ -11,9 +11,7 @@ const STYLE_RETRY_MS = 2_000;
 applyTheme();
 // Vite counts a style sheet that could not be loaded as loaded, and the view appears without it once its script is there.
 addEventListener('error', ({target}) => {
-  if (target instanceof HTMLLinkElement && target.rel === 'stylesheet') {
-    setTimeout(() => { target.replaceWith(target.cloneNode()); }, STYLE_RETRY_MS);
-  }
+  if (target instanceof HTMLLinkElement) setTimeout(() => { target.replaceWith(target.cloneNode()); }, STYLE_RETRY_MS);
 }, true);
 const target = document.getElementById('app');
 if (target !== null) void words.begin().then(() => { mount(App, {target}); });

@@ -63,7 +63,7 @@ export const english = {
   unread: 'I have not read all',
   unreadHint: 'Or type “I have not read all” to allow it unread:',
   usage: 'Usage',
-  void: 'Withdrawn, since what asked for it is gone',
+  void: 'Withdrawn: its task has ended',
   votes: 'Votes',
   waiting: 'Waiting for you',
   working: 'Sending…',
