@@ -40,7 +40,7 @@ HONEST = Break()
 
 class LossUntold(Break):
     says = "no notice of lost frames reaches anybody"
-    noticed_by = ("a_loss_is_reported",)
+    noticed_by = ("the_gateway_reports_a_loss",)
 
     def answer(self, method: str, path: str, answer: Answer) -> Answer:
         def without(value: Any) -> Any:

@@ -119,7 +119,7 @@ async def every_policy_is_taken(stage: Stage) -> str:
 
 
 @against_gateway("7.1.1 MUST", "gateway", "truncated: true, lost_frame_count 3 and absent: session, status and result")
-async def a_loss_is_reported(stage: Stage) -> str:
+async def the_gateway_reports_a_loss(stage: Stage) -> str:
     counts: list[Any] = []
     for count, holes in (({"lost_frame_count": 3}, False), ({"lost_frame_count": 3}, True), ({}, False), ({}, True)):
         async with turn(stage) as at:

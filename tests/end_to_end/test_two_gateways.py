@@ -123,7 +123,7 @@ def test_the_second_gateway_watches_and_takes_over_waiting_work(three: Three) ->
 
     refused = b.call("run", "shell", "echo no", "--session", seen["session_key"])
     assert refused.returncode == 9
-    assert f"gateway {a.id} controls session {session_id}" in refused.stderr
+    assert f"Gateway {a.id} controls session {session_id}" in refused.stderr
     assert f"--to {b.id}" in refused.stderr
 
     wrong = host.call("runner", "take", session_id, "--to", "gw_nowhere")
@@ -151,7 +151,7 @@ def test_the_second_gateway_watches_and_takes_over_waiting_work(three: Three) ->
     once_more = a.call("run", "shell", "echo back", "--session", "handed", "--yes")
     assert (once_more.returncode, once_more.stdout) == (0, "back\n")
     late = b.call("sessions", "release", session_id, "--to", b.id)
-    assert (late.returncode, f"gateway {a.id} controls session {session_id}" in late.stderr) == (9, True)
+    assert (late.returncode, f"Gateway {a.id} controls session {session_id}" in late.stderr) == (9, True)
     assert a.call("audit", "verify").returncode == b.call("audit", "verify").returncode == 0
 
 
