@@ -59,7 +59,7 @@ def test_processes_left_by_a_killed_starter_are_ended_except_released_ones(tmp_p
 
 
 @pytest.mark.req("A-4")
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process started")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports when a process started")
 @pytest.mark.parametrize("handles", [True, False])
 def test_a_later_process_with_the_same_pid_is_left_alone(
     handles: bool, monkeypatch: pytest.MonkeyPatch

@@ -172,7 +172,7 @@ async def test_a_program_that_its_process_mounted_over_another_is_not_mistaken_f
     approver = Approver({"basename": "no"})
     lines = await ran(kind, tmp_path, approver, "agent.py", sys.executable, "-I")
     if kind == "landlock" or lines in (["no namespace"], ["no mount"]):
-        assert approver.asked == [], "Landlock lets nobody mount"
+        assert approver.asked == [], "Landlock allows no mount"
         return
 
     assert approver.asked[0].own_view

@@ -246,7 +246,7 @@ async def test_the_scheduler_wakes_by_itself_and_accepts_new_jobs_while_it_sleep
 async def test_after_a_wrong_clock_was_corrected_jobs_are_due_by_the_right_one() -> None:
     table = CronTable("2026-06-01T08:30", job("0 * * * *"))
     await table.crons.look()
-    await table.until("2027-06-01T12:00")  # Somebody sets it a year ahead, and it is told at what seems to be noon.
+    await table.until("2027-06-01T12:00")  # The clock is set a year ahead, and the job runs at what seems to be noon.
     assert len(await table.messages()) == 1
 
     await table.until("2026-06-01T08:59")

@@ -74,7 +74,7 @@ async def test_acknowledged_frames_survive_kill_9_exactly_once(tmp_path: Path) -
     kept = await outbox.frames(SESSION, 0, 64 * MIB)
     assert [s.seq for s in kept] == list(range(1, len(kept) + 1))
     assert {s.seq: s.message_id for s in kept if s.seq in reported} == reported
-    assert len(kept) - len(reported) <= 3, "At most the write that each kill interrupted was not told."
+    assert len(kept) - len(reported) <= 3, "At most the write that each kill interrupted was not reported."
     for piece in await outbox.pieces(SESSION):
         assert piece.offset == 0
         assert len(piece.text) - pieces[piece.block] in (0, 1)

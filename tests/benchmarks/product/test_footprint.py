@@ -24,7 +24,7 @@ def test_memory_of_all_processes_is_summed_and_compared_with_its_limit() -> None
 
 def test_the_memory_of_a_process_is_the_systems_figure() -> None:
     if not os.path.exists("/proc/self/smaps_rollup"):
-        pytest.skip("only Linux tells a process's share of memory")
+        pytest.skip("only Linux reports a process's share of memory")
     own = memory(os.getpid())
     assert 5 < own.pss_mb < 4_000
 

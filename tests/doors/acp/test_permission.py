@@ -39,12 +39,14 @@ class Editor:
     def __init__(self, written: Any = None) -> None:
         self.written = written
         self.sent: list[dict[str, Any]] = []
+        self.received = asyncio.Event()
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def write(self, data: bytes) -> None:
         for line in data.splitlines():
             message = json.loads(line)
             self.sent.append(message)
+            self.received.set()
             if message["method"] == "session/request_permission":
                 self._lines.put_nowait(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {
                     "outcome": {"outcome": "selected", "optionId": "allow"}}}).encode())
@@ -160,9 +162,7 @@ async def test_without_forms_or_the_role_a_question_is_shown_with_its_verb(
 @pytest.mark.req("O-4", "C-8")
 async def test_a_question_that_is_answered_elsewhere_is_withdrawn(gateway: Gateway) -> None:
     async with question(gateway, None) as (editor, asking):
-        async with asyncio.timeout(20):
-            while not editor.sent:
-                await asyncio.sleep(0.01)
+        await asyncio.wait_for(editor.received.wait(), 20)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
     assert [one["method"] for one in editor.sent] == ["elicitation/create", "$/cancel_request"]

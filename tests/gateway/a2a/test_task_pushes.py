@@ -120,7 +120,8 @@ async def test_a_failed_push_is_retried_under_its_id_and_then_dead(gateway: Gate
     await turned(gateway, command.id, "running")
     async with asyncio.timeout(20):
         while len(receiver.got) < 3:
-            await asyncio.sleep(0.01)
+            receiver.arrived.clear()
+            await receiver.arrived.wait()
     assert len({message_id for message_id, _ in receiver.got}) == 1
     receiver.answers = [500] * 10
     await turned(gateway, command.id, "succeeded")

@@ -142,9 +142,11 @@ async def test_a_link_that_is_replaced_while_it_is_still_being_attached_gets_no_
         await new.frame("x-interlock.welcome")
         assert (await old.closed())[0] == CloseCode.REPLACED
         shell = await server.lane(session_id)
-        async with asyncio.timeout(5):
-            while server.engine.presence.link_of("local") is None:  # Its lanes are attached before the runner is.
-                await asyncio.sleep(0.001)
+        present = server.engine.presence.get("local")
+        assert present is not None
+        if present.arriving is not None:  # Its lanes are attached before the runner is.
+            await asyncio.wait_for(present.arriving.wait(), 5)
+        assert shell.link is not None
         assert shell.link is server.engine.presence.link_of("local")
 
 

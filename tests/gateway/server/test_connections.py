@@ -101,7 +101,7 @@ def test_a_closed_connection_is_bounded_and_aborted_without_an_error() -> None:
 
 
 class Stream:
-    """An application whose response goes on until the connection is lost."""
+    """An application whose response continues until the connection is lost."""
 
     def __init__(self) -> None:
         self.begun, self.ended = 0, 0

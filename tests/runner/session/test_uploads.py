@@ -129,7 +129,7 @@ async def test_a_broken_file_refuses_the_prompt_that_names_it(tmp_path: Path, fa
         assert sentence in error[0].payload.message
         assert "session.turn.start" not in on.durable()
         assert await on.objects.names() == []
-        assert (await on.turn("the session goes on")).payload.stop_reason == "end_turn"
+        assert (await on.turn("the session continues")).payload.stop_reason == "end_turn"
 
 
 async def test_a_repeated_chunk_is_reported_once_and_breaks_its_file(tmp_path: Path) -> None:

@@ -154,9 +154,9 @@ async def test_an_invalid_report_appends_nothing_and_has_a_reason(changes: dict[
     assert await table.messages() == before
     (notice,) = await table.notices("CompactionFailed")
     assert reason in notice
-    assert table.wire.last("session.error").payload.error_code == "COMPACTION_FAILED", "the agent is told, too"
+    assert table.wire.last("session.error").payload.error_code == "COMPACTION_FAILED", "the agent is informed, too"
     assert (await table.entry()).compaction_count == 0
-    waits = await table.ask("the session goes on")
+    waits = await table.ask("the session continues")
     assert await table.state(waits) == "dispatched"
 
 
@@ -203,7 +203,7 @@ async def test_a_compaction_without_an_answer_has_failed() -> None:
     table.clock.advance(COMPACT_TIMEOUT_MS)
     await (await table.lane(table.session_id)).call(ClockTicked())
     assert "did not answer" in (await table.notices("CompactionFailed"))[0]
-    waits = await table.ask("the session goes on")
+    waits = await table.ask("the session continues")
     assert await table.state(waits) == "dispatched"
     await table.report("after all")
     assert await table.entries("compaction") == []
@@ -364,7 +364,7 @@ async def test_a_short_context_is_not_compacted_with_a_reason() -> None:
     with pytest.raises(Problem, match="nothing to compact"):
         await table.engine.sessions.compact(OWNER, table.session_id, None, remember)
     assert table.requests() == 0
-    waits = await table.ask("the session goes on")
+    waits = await table.ask("the session continues")
     assert await table.state(waits) == "dispatched"
 
 

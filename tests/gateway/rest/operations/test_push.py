@@ -149,4 +149,4 @@ async def test_a_test_notice_is_sent_once_and_ended_on_request(gateway: Gateway)
         gone = await page.delete(f"{PATH}/{made['id']}", headers={"Idempotency-Key": "turn-it-off-again"})
         assert gone.json()["id"] == made["id"]
         assert (await page.get(PATH)).json()["items"] == []
-        assert (await page.get("/v1/whoami")).status_code == 200, "the session goes on"
+        assert (await page.get("/v1/whoami")).status_code == 200, "the session continues"
