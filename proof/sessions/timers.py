@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interlock.app.place import Sources, SteadyClock
+from interlock.app.place import DeadlineClock, Sources
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.protocol.envelope import Frame
 from proof import REPOSITORY
@@ -115,7 +115,7 @@ async def timers(place: Path, count: int, seed: int) -> Timed:
     ringing = Ringing(rang, count)
     table: Any = Table()
     table.entropy = secrets.token_bytes
-    table.clock = SteadyClock(place / "clock", sources)
+    table.clock = DeadlineClock(place / "clock", sources)
     table.ledger = await open_ledger(place / "ledger.db", table.clock)
     table.begin()
     begun: dict[str, tuple[float, int]] = {}
@@ -140,7 +140,7 @@ async def timers(place: Path, count: int, seed: int) -> Timed:
         if number % 2:
             await settled(returning)
             await table.engine.stop()
-            table.clock = SteadyClock(place / "clock", sources)
+            table.clock = DeadlineClock(place / "clock", sources)
             table.begin()
             table.engine.presence.get("local").connect(ringing)
             await table.engine.start()

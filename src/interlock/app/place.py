@@ -30,7 +30,7 @@ MAX_JUMP_MS = 24 * 60 * 60 * 1000
 LINUX_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-STEADY_NAME = "clock.json"
+CLOCK_NAME = "clock.json"
 """The file, in the state directory."""
 
 
@@ -61,11 +61,11 @@ class Sources:
             return ""
 
 
-class SteadyClock:
-    """Time for commands and approvals: a line that is unaffected by jumps of the machine's clock (C-1, C-4).
+class DeadlineClock:
+    """Time for commands and approvals, which jumps of the machine's clock do not change (C-1, C-4).
 
     Deadlines are instants in the ledger. If they used the wall clock, setting it an hour forward would time out what
-    has just started, and setting it back would let it run an hour longer. So the line starts at the wall's time and
+    has just started, and setting it back would let it run an hour longer. So it starts at the wall's time and
     continues with the time since the boot, also across a restart of the gateway: the file stores its offset in this
     boot. After another boot it starts at the wall's time again; a wall that is more than a day away is trusted at once,
     since a clock that was never set carries no information.

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from interlock.app.data_migration.departure import why_not_here
-from interlock.app.place import STEADY_NAME, Sources, SteadyClock
+from interlock.app.place import CLOCK_NAME, DeadlineClock, Sources
 from interlock.backends.bus_local.bus import LocalBus
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
@@ -53,7 +53,7 @@ class Others(NamedTuple):
 
 
 class Stores(NamedTuple):
-    """The stores that a gateway uses. `clock` is the line of its deadlines, `shown` is the ledger's address, for
+    """The stores that a gateway uses. `clock` is the deadline clock, `shown` is the ledger's address, for
     people."""
 
     ledger: MeasuredLedger
@@ -131,7 +131,7 @@ async def open_stores(state: Path, section: ClusterSection, wall: Clock) -> Stor
         if (moved := why_not_here(state)) is not None:
             raise LedgerError(moved)
         ledger = await open_ledger(state / LEDGER_NAME, wall)
-        return Stores(ledger, JsonlTranscripts(state, wall), SteadyClock(state / STEADY_NAME),
+        return Stores(ledger, JsonlTranscripts(state, wall), DeadlineClock(state / CLOCK_NAME),
                       str(state / LEDGER_NAME), None, wall)
     return await _open_shared(state, section.store, section.bus, wall)
 

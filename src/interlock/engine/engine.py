@@ -87,8 +87,8 @@ class Engine:
         gateway_id: str = "",
     ) -> None:
         """Create the engine. `transcripts` stays the caller's to close, after `stop`; without it no transcript is kept.
-        Without `objects` files stay in their frames, and cannot be fetched by name. `clock` is the line that deadlines
-        are on, `wall` the machine's own, which is shown; both may be the same. `decide` is the kernel's, or a wrapper
+        Without `objects` files stay in their frames, and cannot be fetched by name. `clock` is the deadline
+        clock, `wall` the machine's own, which is shown; both may be the same. `decide` is the kernel's, or a wrapper
         that records it. `room` are the gateways that share the ledger, if any; `gateway_id` is this one's, as sent to
         runners."""
         self.objects = objects

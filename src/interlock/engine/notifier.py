@@ -50,7 +50,7 @@ class Notifier:
         *,
         wall: Clock | None = None,
     ) -> None:
-        """Create the notifier. `clock` is the line that deadlines are on, as when a notice is due; `wall` the time that
+        """Create the notifier. `clock` is the deadline clock, by which a notice is due; `wall` the time that
         receivers are sent. `channels` by tenant and name; `devices` returns the channel to the browsers of a tenant
         (J-18). `leads` returns whether this gateway notifies approvers for all on its ledger."""
         self._devices = devices

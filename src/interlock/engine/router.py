@@ -53,8 +53,8 @@ class Router:
 
     def __init__(self, ledger: Ledger, presence: RunnerPresence, clock: Clock, entropy: Entropy,
                  live: Mapping[str, LaneShell] = MappingProxyType({}), *, wall: Clock | None = None) -> None:
-        """Create the router. `clock` is the line that a session's times are on, `wall` the clock by which a runner was
-        last seen."""
+        """Create the router. `clock` is the deadline clock, which a session's times are of, `wall` the clock by
+        which a runner was last seen."""
         self._ledger = ledger
         self._presence = presence
         self._look: Callable[[], Awaitable[None]] = _see_nothing_else

@@ -120,7 +120,7 @@ def assemble(
         desk=engine, clock=shown, facts=facts, checkpoint=checkpoint, heartbeat_s=settings.heartbeat_s,
         pairings=Pairings(ledger, shown, entropy, rawp.shut_out, settings.own_runner),
         access=make_access(ledger, shown, entropy, settings.issuers, settings.rates, engine.rows,
-                           shared=cluster is not None, line=clock),
+                           shared=cluster is not None, deadline_clock=clock),
         webhooks=WebhookService(ledger, shown, entropy, settings.webhooks), metrics=metrics,
         retention=Retention(ledger, engine.objects, shown, clock),
         hooks=Hooks(settings.hooks, ledger, engine.chats, shown, entropy, clock),

@@ -14,7 +14,7 @@ class Conditions(NamedTuple):
     """The conditions of one decision, as data."""
 
     now_ms: int
-    """On the line that clocks run by."""
+    """By the deadline clock."""
     wall_ms: int
     """Wall-clock time: shown to people, and compared with policy's hours and with signatures."""
     policy: RuleSet = NO_RULES

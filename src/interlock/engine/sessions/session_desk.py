@@ -22,7 +22,8 @@ from interlock.session.store.store_view import EntryEdit
 
 MINUTE_MS = 60_000
 SET_MS = 1_000
-"""A wall clock that is off the line by less was not set: the two are read one after the other, and drift apart."""
+"""A wall clock that differs from the deadline clock by less was not set: the two are read one after the other, and
+drift apart."""
 Remember = Callable[[Any], IdempotencyRecord]
 """Makes the row that answers a repeated request, from the resource (M-2)."""
 
@@ -94,13 +95,13 @@ class SessionDesk:
         return msgspec.structs.replace(answer, created_ms=record.created_ms)
 
     def active_after_ms(self, minutes: int) -> int:
-        """Return when that many minutes ago was, on the line of a session's times."""
+        """Return when that many minutes ago was, by the deadline clock, which a session's times are of."""
         return self._lanes.clock.now_ms() - minutes * MINUTE_MS
 
-    def _wall_ms(self, line_ms: int) -> int:
-        """Return the wall clock's time of an instant on the line, as that clock is set now."""
+    def _wall_ms(self, deadline_clock_ms: int) -> int:
+        """Return the wall clock's time of an instant of the deadline clock, as the former is set now."""
         set_ms = self._lanes.wall.now_ms() - self._lanes.clock.now_ms()
-        return line_ms + (set_ms if abs(set_ms) >= SET_MS else 0)
+        return deadline_clock_ms + (set_ms if abs(set_ms) >= SET_MS else 0)
 
     def shown(self, record: SessionRecord) -> Session:
         """Return a session's row as the resource that is shown."""

@@ -42,15 +42,16 @@ class Access(NamedTuple):
 
 def make_access(ledger: Ledger, clock: Clock, entropy: Entropy, issuers: Issuers | None = None,
                 rates: RatesSection | None = None, rows: RowAudit | None = None, *, shared: bool = False,
-                line: Clock | None = None) -> Access:
+                deadline_clock: Clock | None = None) -> Access:
     """Assemble the parts over one ledger; `rows` is the engine's own comparison of rows with the log. `shared` means
-    that other gateways work on the ledger. `line` is the clock of the commands' times, if `clock` is not."""
+    that other gateways work on the ledger. `deadline_clock` is the clock of the commands'
+    times, if `clock` is not."""
     credentials = Credentials(ledger, clock, issuers, rows)
     section = rates or RatesSection()
     pace = Rates(clock, section)
     return Access(
         credentials, KeyStore(ledger, clock, entropy, credentials), TenantStore(ledger, clock, credentials),
-        Tickets(clock, entropy), pace, Quotas(ledger, line or clock, section, shared=shared),
+        Tickets(clock, entropy), pace, Quotas(ledger, deadline_clock or clock, section, shared=shared),
         Openings(credentials, section), BrowserSessions(ledger, clock, entropy, credentials, pace),
         PushService(ledger, clock, entropy, credentials),
     )
