@@ -169,12 +169,12 @@ async def test_a_runner_that_does_not_read_loses_its_link_and_not_the_gateways_m
 @pytest.mark.req("D-1")
 async def test_a_ledger_that_failed_closes_the_link_with_its_sentence(outflow: RunnerOutflow, socket: Socket) -> None:
     outflow.send_now(WELCOME)
-    outflow.fail("the ledger could not take it: " + "없" * 500)
+    outflow.fail("The write was rejected: " + "없" * 500)
     outflow.fail("something later")
     await socket.frame()
     closed = await socket.next()
     assert closed["code"] == 1011
-    assert closed["reason"].startswith("the ledger could not take it")
+    assert closed["reason"].startswith("The write was rejected")
     assert len(closed["reason"].encode()) <= 123, "what a close frame can carry"
 
 

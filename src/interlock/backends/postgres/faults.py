@@ -135,5 +135,5 @@ def translate(error: BaseException) -> LedgerError:
         return DatabaseUnavailable(f"PostgreSQL does not answer, so nothing of this batch was kept: "
                                    f"{in_words(error)}.")
     if isinstance(error, _CANNOT_TAKE):
-        return Full(f"PostgreSQL could not take it, so nothing of this batch was kept: {error}.")
+        return Full(f"PostgreSQL rejected the write, so nothing of this batch was stored: {error}.")
     return LedgerError(f"The batch could not be written: {error}")

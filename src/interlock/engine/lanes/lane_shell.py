@@ -208,7 +208,7 @@ class LaneShell:
                 if isinstance(error, OutcomeUnknown):
                     self._lanes.doubt()
                 self._break(group, str(error) if isinstance(error, OutcomeUnknown)
-                            else f"The ledger could not take it: {error}")
+                            else f"The write was rejected: {error}")
                 return
             except Exception as error:
                 log.exception("lane failed", session_id=self.lane.state.session_id)
@@ -359,7 +359,7 @@ class LaneShell:
         """Drop a lane that another gateway owns: it continues there, including its clocks, and waiting callers retry
         there."""
         if not self._lanes.room.shared:
-            self._break(group, f"The ledger could not take it: {fenced}")
+            self._break(group, f"The write was rejected: {fenced}")
             return
         log.info("lane lost", session_id=self.lane.state.session_id)
         self.let_go()

@@ -421,7 +421,7 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         return Problem("Unavailable", str(error), headers={"Retry-After": "1"})
     if isinstance(error, LedgerError):
         log.error("ledger_refused", path=scope["path"], error=str(error))
-        return Problem("Unavailable", "The ledger could not take it; nothing was changed.")
+        return Problem("Unavailable", "The write was rejected; nothing was changed.")
     log.error("request_failed", path=scope["path"], method=scope["method"], exc_info=error)
     return Problem("InternalError", "Something failed inside the gateway; its log has the details.")
 
