@@ -52,6 +52,15 @@ def test_every_operation_is_listed_with_the_type_of_its_answer() -> None:
 
 
 @pytest.mark.req("F-2")
+def test_every_operation_has_declared_tags_and_a_description() -> None:
+    declared = {tag["name"] for tag in DOCUMENT["tags"]}
+    used = {tag for path in DOCUMENT["paths"].values() for operation in path.values()
+            if isinstance(operation, dict) for tag in operation.get("tags", ())}
+    assert used == declared
+    assert [operation.name for operation in OPERATIONS if not operation.text.endswith(".")] == []
+
+
+@pytest.mark.req("F-2")
 def test_every_query_parameter_is_described_and_no_other() -> None:
     asked = {(one.name, name) for one in OPERATIONS for name in one.query}
     assert [(name, query) for name, query in sorted(asked)
