@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,12 @@ ROOT = Path(__file__).parent.parent
 Trees = dict[Path, ast.Module]
 CLIENTS = frozenset(("cli", "sdk", "demo", "conformance", "channels", "doors"))
 """Packages that reach a gateway by its API."""
+PRIVATE_WORDS = re.compile(
+    r"^ *(?:async )?(?:def|class) (\w*(?<![a-z])(?:told|tells?|said|heard|hears?|talks?|errands?|nobody|whoever|anew)"
+    r"(?![a-z])\w*)", re.MULTILINE)
+"""Words that the glossary replaces, in the names of functions and classes."""
+TEST_PROMPTS = frozenset({"do_hear_pause"})
+"""Names after the prompts of a test agent."""
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +120,13 @@ def test_a_private_expression_does_not_become_more_frequent(
 ) -> None:
     """Per 10,000 words of docstrings, comments and pages. The limits are what there is, and only fall."""
     assert prose[expression] <= limit
+
+
+@pytest.mark.req("Y-17")
+@pytest.mark.parametrize("folder", ["src", "tests", "proof", "benchmarks"])
+def test_no_name_has_a_word_that_the_glossary_replaces(folder: str) -> None:
+    found = {name for path in (ROOT / folder).rglob("*.py") for name in PRIVATE_WORDS.findall(path.read_text("utf-8"))}
+    assert found - TEST_PROMPTS == set()
 
 
 @pytest.fixture(scope="module")

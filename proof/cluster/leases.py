@@ -115,7 +115,7 @@ class Row:
                                   headers={"Authorization": f"Bearer {self.key}"})
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._balancer = Balancer(self.ports, speaks_tls=False)
+        self._balancer = Balancer(self.ports, uses_tls=False)
 
     def up(self) -> None:
         """Start all of them, and wait until every runner is attached."""

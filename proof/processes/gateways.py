@@ -85,7 +85,7 @@ class Gateways:
         self._http = httpx2.Client(limits=httpx2.Limits(max_keepalive_connections=0), timeout=5)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._balancer = Balancer(self.ports, speaks_tls=False)
+        self._balancer = Balancer(self.ports, uses_tls=False)
 
     def home(self, number: int) -> Path:
         """The state directory of one of them."""

@@ -676,12 +676,12 @@ LATE: list[int] = []
 
 @word
 def ask_late(turn: Turn) -> None:
-    """A request after the turn's end; `late-said` prints its answer."""
+    """A request after the turn's end; `late-answer` prints its answer."""
     turn.after.append(lambda: LATE.append(turn.pipe.request("session/request_permission", whole_request(turn))))
 
 
 @word
-def late_said(turn: Turn) -> None:
+def late_answer(turn: Turn) -> None:
     turn.text(outcome_of(turn.pipe.answer(LATE.pop())) + ";")
 
 

@@ -345,7 +345,7 @@ def test_a_request_that_cannot_be_asked_is_denied_and_the_session_continues(
 ) -> None:
     task = give(stack, workspace, f"{words} text:done")
     assert task.ended()["state"] == "succeeded"
-    again = submit(stack, "misbehaving", "late-said text:again" if words == "ask-late" else "text:again",
+    again = submit(stack, "misbehaving", "late-answer text:again" if words == "ask-late" else "text:again",
                    session_id=task.session_id)
     assert again.ended()["state"] == "succeeded"
 

@@ -257,7 +257,7 @@ async def test_after_a_wrong_clock_was_corrected_jobs_are_due_by_the_right_one()
 
 
 @pytest.mark.req("R-4", "C-1")
-async def test_a_time_that_was_told_by_a_wrong_clock_is_not_told_again_and_holds_up_no_later_one() -> None:
+async def test_a_run_at_a_wrong_clock_is_not_repeated_and_delays_no_later_run() -> None:
     table = CronTable("2026-06-01T08:30", job("0 * * * *"))
     await table.crons.look()
     await table.until("2026-06-01T14:00")

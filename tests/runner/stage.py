@@ -105,12 +105,12 @@ class Stage:
                 else:
                     self.machine.check(frame)
                 self.received.append(frame)
-        asyncio.get_running_loop().create_task(self._tell())
+        asyncio.get_running_loop().create_task(self._notify())
 
     def forget(self, session_id: str) -> None:
         pass
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 

@@ -120,7 +120,7 @@ async def running(
         await send({"type": "websocket.accept"})
         await send({"type": "websocket.close", "code": 4401})
 
-    pairings = Pairings(desk.ledger, desk, secrets.token_bytes, lambda *said: desk.shut_out.append(said), "own")
+    pairings = Pairings(desk.ledger, desk, secrets.token_bytes, lambda *refusal: desk.shut_out.append(refusal), "own")
     front = Front(desk, desk, GatewayFacts("gw_1", "0.1.0", "/state", "/state/ledger"), checkpoint, heartbeat_s,
                   pairings,
                   make_access(desk.ledger, desk, secrets.token_bytes),

@@ -29,13 +29,13 @@ _keeper: subprocess.Popen[bytes] | None = None
 
 def leave(pid: int, how: signal.Signals = signal.SIGKILL) -> None:
     """Register a child to be ended by `how`, and after GRACE_S by SIGKILL, if this process ends before it."""
-    _tell(b"leave %d %d %d\n" % (pid, how, started(pid)))
+    _write(b"leave %d %d %d\n" % (pid, how, started(pid)))
 
 
 def take_back(pid: int) -> None:
     """Unregister a child that has ended: its pid may be reused soon."""
     if _keeper is not None:
-        _tell(b"back %d 0 0\n" % pid)
+        _write(b"back %d 0 0\n" % pid)
 
 
 def started(pid: int) -> int:
@@ -47,7 +47,7 @@ def started(pid: int) -> int:
         return 0
 
 
-def _tell(line: bytes) -> None:
+def _write(line: bytes) -> None:
     global _keeper  # One per process, created when the first child is registered.
     with _turn:
         if _keeper is None or _keeper.poll() is not None:

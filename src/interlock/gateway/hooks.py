@@ -106,7 +106,7 @@ class Hooks:
                 message = self._message(hook, delivery, body)
                 if guess:
                     await self._chats.seek(self.principal(hook), message)
-                return await self._tell(hook, message, scopes[0], fingerprint), False
+                return await self._submit(hook, message, scopes[0], fingerprint), False
             except Problem as problem:
                 if problem.code != "Conflict":
                     raise
@@ -120,7 +120,7 @@ class Hooks:
         return SystemMessage(key, hook.agent_id, hook_text(hook.message, hook.name, delivery, body), "hook",
                              hook.workspace)
 
-    async def _tell(self, hook: ConfiguredHook, message: SystemMessage, scope: str,
+    async def _submit(self, hook: ConfiguredHook, message: SystemMessage, scope: str,
                     fingerprint: str) -> IdempotencyRecord:
         kept: list[IdempotencyRecord] = []
 

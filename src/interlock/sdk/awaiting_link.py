@@ -96,7 +96,7 @@ class AsyncLink:
             case flows.SendMessage(text) if opened is not None:
                 return await opened.say(text)
             case flows.ReceiveMessage(seconds) if opened is not None:
-                return await opened.hear(seconds)
+                return await opened.receive(seconds)
             case flows.Rest(seconds):
                 await self._sleep(seconds)
                 return None
@@ -190,7 +190,7 @@ class _Opened:
             return ConnectionCut(str(closed))
         return None
 
-    async def hear(self, seconds: float) -> str | ConnectionCut | None:
+    async def receive(self, seconds: float) -> str | ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None

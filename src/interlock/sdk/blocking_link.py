@@ -81,7 +81,7 @@ class BlockingLink:
             case flows.SendMessage(text) if opened is not None:
                 return opened.say(text)
             case flows.ReceiveMessage(seconds) if opened is not None:
-                return opened.hear(seconds)
+                return opened.receive(seconds)
             case flows.Rest(seconds):
                 time.sleep(seconds)
                 return None
@@ -169,7 +169,7 @@ class _Opened:
             return ConnectionCut(str(closed))
         return None
 
-    def hear(self, seconds: float) -> str | ConnectionCut | None:
+    def receive(self, seconds: float) -> str | ConnectionCut | None:
         from websockets.exceptions import ConnectionClosed
 
         assert self._socket is not None

@@ -53,7 +53,7 @@ async def test_each_connection_goes_to_the_next_gateway_that_answers(monkeypatch
     monkeypatch.setattr(balancing, "PROBE_TIMEOUT_S", 0.2)
     gateways = [Behind(name) for name in "abc"]
     ports = [await gateway.listen() for gateway in gateways]
-    balancer = Balancer(ports, speaks_tls=False)
+    balancer = Balancer(ports, uses_tls=False)
     port = await balancer.start(0)
     try:
         assert {await asked(port) for _ in range(3)} == {"HTTP a", "HTTP b", "HTTP c"}
@@ -91,7 +91,7 @@ async def test_the_last_bytes_of_a_closing_gateway_reach_a_client_that_still_sen
         taken.close()  # Most of the sent bytes are unread, so the system resets the connection.
 
     with socket.create_server(("127.0.0.1", 0)) as gateway:
-        balancer = Balancer([gateway.getsockname()[1]], speaks_tls=False)
+        balancer = Balancer([gateway.getsockname()[1]], uses_tls=False)
         port = await balancer.start(0)
         try:
             for _ in range(20):

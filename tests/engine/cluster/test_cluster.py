@@ -771,7 +771,7 @@ async def test_a_command_for_a_runner_that_goes_elsewhere_meanwhile_reaches_it_t
         monkeypatch.setattr(a.engine.lanes, "ledger", ledger)
         giving = asyncio.create_task(a.execute("wait for me"))
         await asyncio.wait_for(ledger.reached.wait(), PATIENCE_S)
-        a.bus.cut_off()  # It does not hear where its runner goes.
+        a.bus.cut_off()  # It is not notified of where its runner goes.
         if operation == "stored_lanes":
             await former.aclose()
         runner = await links.enter_async_context(b.attached(link_number=2))
@@ -787,7 +787,7 @@ async def test_a_command_for_a_runner_that_goes_elsewhere_meanwhile_reaches_it_t
 
 async def idle(town: Street, member: Member) -> tuple[str, p.HelloSession]:
     """A session in a gateway's memory whose turn has ended and whose runner has left; the gateway is cut off from the
-    bus, so that it does not hear that another one has the session."""
+    bus, so that it is not notified that another one has the session."""
     async with turn(member, link_number=1) as (runner, session_id):
         runner.send("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"), session_id=session_id, seq=3)
         runner.send("session.usage", msgspec.structs.replace(USAGE, turn_id=TURN), session_id=session_id, seq=4)

@@ -101,9 +101,9 @@ async def test_metrics_name_the_unavailable_server(town: Street, monkeypatch: py
 
 
 @pytest.mark.req("D-1")
-@pytest.mark.parametrize(("waits_ms", "is_told"), [(40, False), (60_000, True)])
+@pytest.mark.parametrize(("waits_ms", "is_reported"), [(40, False), (60_000, True)])
 async def test_a_database_whose_standby_does_not_follow_is_one_sentence_in_status(
-        town: Street, monkeypatch: pytest.MonkeyPatch, waits_ms: int, is_told: bool) -> None:
+        town: Street, monkeypatch: pytest.MonkeyPatch, waits_ms: int, is_reported: bool) -> None:
     async def waits() -> Survey:
         return Survey("PostgreSQL 18.4", [], waits_ms)
 
@@ -112,7 +112,7 @@ async def test_a_database_whose_standby_does_not_follow_is_one_sentence_in_statu
     assert (database["reachable"], database["version"]) == (True, "PostgreSQL 18.4")
     assert database["trouble"] == ((
         "The ledger at the ledger waits for its synchronous standby: nothing is taken until a standby follows again, "
-        "or synchronous_standby_names no longer asks for one.") if is_told else None)
+        "or synchronous_standby_names no longer asks for one.") if is_reported else None)
 
 
 @pytest.mark.req("C-4", "D-1")

@@ -266,9 +266,9 @@ class NatsBus(Bus):
         self._missed += 1
         if not self._gap_is_near:
             self._gap_is_near = True
-            asyncio.get_running_loop().call_later(GAP_AFTER_S, self._tell_gap)
+            asyncio.get_running_loop().call_later(GAP_AFTER_S, self._report_gap)
 
-    def _tell_gap(self) -> None:
+    def _report_gap(self) -> None:
         self._gap_is_near = False
         self._gap()
 

@@ -172,7 +172,7 @@ class SqliteOutbox:
     def _work(self) -> None:
         while (group := self._next_group()) is not None:
             self._commit(group)
-            _tell(group)
+            _resolve(group)
         with suppress(apsw.Error):  # If the disk is still full, the log beside the file is read.
             self._database.close()
         os.close(self._lock)
@@ -246,7 +246,7 @@ def _run(job: _Job, store: Store) -> None:
         job.error = error
 
 
-def _tell(group: list[_Job]) -> None:
+def _resolve(group: list[_Job]) -> None:
     """Wake the callers, once per loop, after the commit (decide, commit, publish)."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in group:

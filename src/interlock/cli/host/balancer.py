@@ -31,13 +31,13 @@ class _Behind:
         self.answers = True
         self.ends: set[socket.socket] = set()
 
-    async def ask(self, *, speaks_tls: bool) -> None:
+    async def ask(self, *, uses_tls: bool) -> None:
         """Probe it; if it does not answer, its connections are closed."""
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 try:
-                    if not speaks_tls:
+                    if not uses_tls:
                         writer.write(ASKED)
                         await writer.drain()
                         await reader.readexactly(4)
@@ -58,9 +58,9 @@ class _Behind:
 class Balancer:
     """Listens on a port of loopback until it is stopped."""
 
-    def __init__(self, ports: Sequence[int], *, speaks_tls: bool) -> None:
+    def __init__(self, ports: Sequence[int], *, uses_tls: bool) -> None:
         self._behind = [_Behind(port) for port in ports]
-        self._speaks_tls = speaks_tls
+        self._uses_tls = uses_tls
         self._next = 0
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,7 +98,7 @@ class Balancer:
 
     async def _look(self) -> None:
         while True:
-            await asyncio.gather(*(behind.ask(speaks_tls=self._speaks_tls) for behind in self._behind))
+            await asyncio.gather(*(behind.ask(uses_tls=self._uses_tls) for behind in self._behind))
             await asyncio.sleep(LOOK_S)
 
     async def _serve(self, here: socket.socket) -> None:
@@ -114,7 +114,7 @@ class Balancer:
                         continue
                     behind.ends |= {here, there}
                     try:
-                        await asyncio.gather(_pass_on_and_hear_out(here, there), _pass_on(there, here))
+                        await asyncio.gather(_pass_on_and_drain(here, there), _pass_on(there, here))
                     finally:
                         behind.ends -= {here, there}
                     return
@@ -139,7 +139,7 @@ async def _pass_on(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-async def _pass_on_and_hear_out(source: socket.socket, target: socket.socket) -> None:
+async def _pass_on_and_drain(source: socket.socket, target: socket.socket) -> None:
     """Drain the client after the gateway stopped reading: closing with unread input would reset the connection and lose
     a response that the client has not read yet."""
     await _pass_on(source, target)

@@ -77,13 +77,13 @@ class UpCluster(Up):
     def __init__(self, count: int, state: Path, port: int, roots: list[str], config: Config, aside: list[str], *,
                  verbose: bool) -> None:
         super().__init__(state, port, roots, config.runner.drain_ms, aside, verbose=verbose)
-        self._speaks_tls = config.gateway.tls_cert is not None
+        self._uses_tls = config.gateway.tls_cert is not None
         self._places = [state / DIRECTORY / f"{GATEWAY_PREFIX}{number}" for number in range(1, count + 1)]
         self._ports = [free_port() for _ in self._places]
         self._servers: list[OwnServer] = []
         self._shared: tuple[str, str] = "", ""
         """Addresses of the database and the bus."""
-        self._balancer = Balancer(self._ports, speaks_tls=self._speaks_tls)
+        self._balancer = Balancer(self._ports, uses_tls=self._uses_tls)
         self._gateways = [Child(place.name, self._arguments(place, port), state / LOGS / f"{place.name}.log")
                           for place, port in zip(self._places, self._ports, strict=True)]
 

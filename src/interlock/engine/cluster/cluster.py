@@ -110,7 +110,7 @@ class Cluster(Room):
     async def start(self) -> None:
         """Join the cluster; `run` keeps the membership. Raises LedgerError, BusError."""
         self.bus.on_gap(self.read_again)
-        self._serving.append(await self.bus.subscribe(self.subject("hint"), self._hear))
+        self._serving.append(await self.bus.subscribe(self.subject("hint"), self._receive_hint))
         await self._come()
 
     def run(self) -> None:
@@ -376,7 +376,7 @@ class Cluster(Room):
     def on_hint(self, kind: str, receive: Receive) -> None:
         self._receivers.setdefault(kind, []).append(receive)
 
-    def _hear(self, body: bytes) -> None:
+    def _receive_hint(self, body: bytes) -> None:
         hint = _hints.decode(body)
         if hint.instance_id != self.instance_id:
             for receive in self._receivers.get(hint.kind, ()):

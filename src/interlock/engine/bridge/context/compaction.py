@@ -310,7 +310,7 @@ def append(lane: Lane, done: PendingCompaction, summary: str, *, by: str) -> Non
     lane.audit("compact", done.by, {
         "op": "done", "request": done.request_id, "cause": done.cause, "by": by, "entries": done.entries,
         "first_kept": done.first_kept, "tokens_before": done.tokens_before, "tokens_after": after})
-    _tell(lane, f"about {done.tokens_before:,} tokens before, about {after:,} now", automatic=done.cause != "manual")
+    _notify(lane, f"about {done.tokens_before:,} tokens before, about {after:,} now", automatic=done.cause != "manual")
 
 
 def _append_agents(lane: Lane, report: p.Compacted) -> None:
@@ -326,7 +326,7 @@ def _append_agents(lane: Lane, report: p.Compacted) -> None:
         "op": "told", "trigger": report.trigger, "by": "agent", "tokens_before": report.previous_token_count,
         "tokens_after": report.current_token_count})
     now = f"{after:,} now" if after else "now not known"
-    _tell(lane, f"{report.previous_token_count:,} tokens before, {now}, as the agent reports",
+    _notify(lane, f"{report.previous_token_count:,} tokens before, {now}, as the agent reports",
           automatic=report.trigger == "auto")
 
 
@@ -349,7 +349,7 @@ def _count(lane: Lane, after: int, *, estimated: bool) -> None:
     lane.state.context_estimated = estimated or not after
 
 
-def _tell(lane: Lane, sizes: str, *, automatic: bool) -> None:
+def _notify(lane: Lane, sizes: str, *, automatic: bool) -> None:
     """Notify verbose surfaces of a compaction and of the number so far (V-1). An automatic one without a running
     command is reported with the next command: surfaces follow commands."""
     sentence = f"{COMPLETE if automatic else DONE} ({lane.state.entry.compaction_count} in this session): {sizes}."
