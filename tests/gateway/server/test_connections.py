@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -104,7 +103,7 @@ class Stream:
     """An application whose response continues until the connection is lost."""
 
     def __init__(self) -> None:
-        self.begun, self.ended = 0, 0
+        self.begun, self.ended = 0, asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.begun += 1
@@ -112,18 +111,23 @@ class Stream:
         await send({"type": "http.response.body", "body": b"one", "more_body": True})
         while (await receive())["type"] != "http.disconnect":
             pass
-        self.ended += 1
+        self.ended.set()
 
 
 UPGRADE = (b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so that no one announces."""
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.005)
+class Connections(set[Any]):
+    """A server's connections, with an event for the loss of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = asyncio.Event()
+
+    def discard(self, connection: Any) -> None:
+        super().discard(connection)
+        self.lost.set()
 
 
 @pytest.mark.req("S-4", "K-3")
@@ -134,8 +138,8 @@ async def test_a_stream_ends_with_its_connection_though_a_request_waits_behind_i
         writer.write(START + b"\r\n" + START + b"\r\n")
         await reader.readuntil(b"one")
         writer.close()
-        await until(lambda: stream.ended > 0)
-    assert (stream.begun, stream.ended) == (1, 1)
+        await asyncio.wait_for(stream.ended.wait(), 20)
+    assert stream.begun == 1
 
 
 @pytest.mark.req("S-4", "K-3")
@@ -149,9 +153,9 @@ async def test_what_cannot_wait_behind_a_response_closes_its_connection(behind: 
         await reader.readuntil(b"one")
         writer.write(behind)
         assert b"HTTP/1.1" not in await asyncio.wait_for(reader.read(), 10), "nothing is sent into another response"
-        await until(lambda: stream.ended > 0)
+        await asyncio.wait_for(stream.ended.wait(), 20)
         writer.close()
-    assert (stream.begun, stream.ended) == (1, 1)
+    assert stream.begun == 1
 
 
 @pytest.mark.req("F-1", "K-3")
@@ -225,11 +229,12 @@ async def test_a_peer_that_reads_no_response_does_not_keep_its_connection() -> N
         await send({"type": "http.response.body", "body": bytes(16 << 20)})
 
     async with listening(PATIENT, large, unread_ms=300) as port:
+        port.server.server_state.connections = connections = Connections()
         with socket.socket() as peer:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             peer.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(peer, ("127.0.0.1", port))
             await loop.sock_sendall(peer, START + b"Connection: close\r\n\r\n")
-            await until(lambda: bool(port.server.server_state.connections))
-            await until(lambda: not port.server.server_state.connections)
+            await asyncio.wait_for(connections.lost.wait(), 20)
+            assert not connections
