@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,7 +26,8 @@ sys.stdin.read()
 
 
 @pytest.mark.req("N-2")
-def test_a_second_gateway_is_refused_naming_the_first(tmp_path: Path) -> None:
+def test_a_second_gateway_is_refused_at_once_naming_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", pytest.fail)
     lock = lock_state(tmp_path)
     with pytest.raises(AlreadyRunning, match=rf"process {os.getpid()}\).*already works on.*--state"):
         lock_state(tmp_path)

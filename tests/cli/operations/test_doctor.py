@@ -18,6 +18,15 @@ from interlock.cli.operations.doctor import HostFinding, chats, credentials, dis
 from interlock.ports.agent import AgentSpec
 
 
+@pytest.mark.parametrize("json", [False, True])
+@pytest.mark.parametrize("results", [(True, True), (True, False), (False, True)])
+def test_one_failed_check_is_the_exit_status(monkeypatch: pytest.MonkeyPatch, json: bool, results: tuple[bool, ...]
+                                             ) -> None:
+    monkeypatch.setattr("interlock.cli.operations.doctor.examine", lambda _where: iter(
+        [HostFinding(f"check {number}", ok, "It is so.", "Do it.") for number, ok in enumerate(results)]))
+    assert doctor(json=json) == (ExitStatus.DONE if all(results) else ExitStatus.FAILED)
+
+
 @pytest.mark.anyio
 @pytest.mark.req("O-11")
 async def test_a_channel_with_lost_notices_is_a_problem_with_the_explaining_verb(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.backends.sqlite.lock import lock_state
-from interlock.cli.config.place import GATEWAY_FILE, UP_LOCK, GatewayFile, Where
+from interlock.backends.sqlite.lock import LOCK_NAME, lock_state
+from interlock.cli.access import context_verbs
+from interlock.cli.config.place import GATEWAY_FILE, UP_LOCK, GatewayFile, Where, holder
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.host import processes
 from interlock.cli.host.up import take_lock
 from interlock.cli.link.gateway_link import locate, start_remedy
 from interlock.cli.operations.runner_line import runner_line, up_is_starting, up_process
@@ -59,8 +63,16 @@ def test_a_process_that_has_the_number_of_an_ended_up_is_none(tmp_path: Path) ->
     assert up_process(tmp_path) is None
 
 
-def test_the_address_of_a_gateway_that_was_killed_receives_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-                                                                  ) -> None:
+def test_two_looks_at_a_lock_that_is_free_take_neither_for_its_holder(tmp_path: Path) -> None:
+    lock_state(tmp_path).release()
+    with open(tmp_path / LOCK_NAME) as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert holder(tmp_path / LOCK_NAME) is None
+
+
+def test_the_address_of_a_gateway_that_was_killed_receives_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its file is left behind, and any program may listen there now."""
     monkeypatch.delenv("INTERLOCK_URL", raising=False)
     (tmp_path / "owner.key").write_text("ilk_1\n")
@@ -70,6 +82,10 @@ def test_the_address_of_a_gateway_that_was_killed_receives_no_key(tmp_path: Path
     lock.release()
     with pytest.raises(Trouble, match="No gateway runs on"):
         locate(Where(state=tmp_path))
+    with pytest.raises(Trouble, match="No gateway runs on"):
+        processes.runner(where=Where(state=tmp_path))
+    assert context_verbs.listing(state=tmp_path) == ExitStatus.DONE
+    assert "none runs" in capsys.readouterr().out
     held = take_lock(tmp_path)  # It restarts the gateway at this address.
     assert locate(Where(state=tmp_path)).url == "http://127.0.0.1:7420"
     os.close(held)

@@ -31,6 +31,7 @@ from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import encode
 from interlock.protocol.problems import Problem
+from interlock.protocol.records import SessionRecord
 
 TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -783,6 +784,19 @@ async def test_a_command_for_a_runner_that_goes_elsewhere_meanwhile_reaches_it_t
         await settled(town)
         await town.beat()
         assert (await runner.frame("control.prompt.request")).payload.text == "wait for me"
+
+
+@pytest.mark.req("J-4")
+async def test_a_look_at_a_workspace_finds_the_gateway_that_its_runner_attached_to(town: Street) -> None:
+    a, b, _ = town.members
+    b.bus.cut_off()  # It is not notified of where the runner is.
+    async with a.attached(link_number=1):
+        session = SessionRecord(
+            session_id="s1", tenant_id="default", agent_id="shell", runner_id="local", session_key="k", workspace="/w",
+            state="idle", created_ms=0, updated_ms=0, deadline_ms=None, machine=b"{}", usage={})
+        with pytest.raises(Elsewhere) as there:
+            await b.engine.looks.look(session, "rw")
+    assert there.value.instance_id == a.cluster.instance_id
 
 
 async def idle(town: Street, member: Member) -> tuple[str, p.HelloSession]:
