@@ -129,6 +129,22 @@ def test_a_command_that_changes_in_the_transaction_that_begins_it_is_written_onc
     database.close()
 
 
+def test_nothing_of_a_transaction_that_was_forgotten_is_in_the_next(tmp_path: Path) -> None:
+    database = open_writer(tmp_path / "ledger.db")
+    transaction = Transaction(database)
+    database.execute("BEGIN IMMEDIATE")
+    transaction.apply(WriteBatch([PutCommand(command("queued"), new=True), *one(stream="s/2").writes]))
+    transaction.forget()
+    database.execute("ROLLBACK")
+
+    transaction.apply(one())
+    transaction.flush()
+
+    assert database.execute("SELECT count(*) FROM command").get == 0
+    assert database.execute("SELECT name FROM stream").fetchall() == [("s/1",)]
+    database.close()
+
+
 async def test_a_second_new_command_of_one_id_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
     await ledger.commit(WriteBatch([PutCommand(command("queued"), new=True)]))

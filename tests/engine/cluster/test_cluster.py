@@ -786,6 +786,28 @@ async def test_a_command_for_a_runner_that_goes_elsewhere_meanwhile_reaches_it_t
         assert (await runner.frame("control.prompt.request")).payload.text == "wait for me"
 
 
+@pytest.mark.req("D-7", "L-4")
+async def test_a_command_dispatched_by_a_gateway_that_dies_reaches_the_runner_where_it_went(
+    town: Street, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lane counts its runner as attached, but what it dispatched was sent on no link that is open now."""
+    a, b, _ = town.members
+    ledger = HeldLedger(town.ledger, "commit")
+    async with a.attached(link_number=1):
+        await settled(town)
+        monkeypatch.setattr(a.engine.lanes, "ledger", ledger)
+        giving = asyncio.create_task(a.execute("wait for me"))
+        await asyncio.wait_for(ledger.reached.wait(), PATIENCE_S)
+        a.bus.cut_off()
+        async with b.attached(link_number=2) as runner:
+            await eventually(lambda: _all([b.engine.presence.link_of("local") is not None]))
+            ledger.through.set()
+            assert (await giving).status == 202
+            await a.die()
+            await town.fail_over(*town.members[1:])
+            assert (await runner.frame("control.prompt.request")).payload.text == "wait for me"
+
+
 @pytest.mark.req("J-4")
 async def test_a_look_at_a_workspace_finds_the_gateway_that_its_runner_attached_to(town: Street) -> None:
     a, b, _ = town.members
