@@ -32,6 +32,7 @@ import msgspec
 
 from interlock.backends.postgres.database import close_quietly, connect, read_settings
 from interlock.backends.postgres.faults import LINK_FAULTS
+from proof.cluster.lost_leases import LostLeases, lost_leases
 from proof.faults.slow_link import SlowLink
 from proof.processes import cluster_servers
 from proof.processes.cluster import RUNNERS, ClusterStack
@@ -75,7 +76,6 @@ TAKEN_TIMEOUT_S = 300.0
 JOINED = re.compile(r"instance_joined\s+instance_id=(\S+)")
 LANES = re.compile(r"^interlock_lanes ([0-9.e+]+)$", re.MULTILINE)
 OWNED = "SELECT count(*) FROM lane WHERE instance_id = $1"
-DIED = "instance_taken_for_dead"
 RUNNERS_DIE = "all runners die"
 """Then nothing takes a dead gateway's sessions from it by attaching elsewhere: all of them are to be taken over."""
 TROUBLES = (RUNNERS_DIE, "nothing else", "PostgreSQL slow", "PostgreSQL stalls", "PostgreSQL's links break",
@@ -99,10 +99,15 @@ class Findings(NamedTuple):
     """Commands that were acknowledged, are not lost, and have not ended in time."""
     taken_s: list[float] = []  # noqa: RUF012 - never changed in place
     """From each kill until the last session of the dead gateway was another's and read, sorted; with `inner`."""
+    starved: int = 0
+    """Gateways that lost their lease while they waited for a core of this machine: no fault of theirs."""
+    starved_s: float = 0.0
+    """How long the one that waited longest did so."""
 
     @property
     def passed(self) -> bool:
-        """Whether all of it is as it must be."""
+        """Whether all of it is as it must be. A gateway without a core answers no one: that is shown, and no
+        failure."""
         return self.lost == self.late == self.twice == self.falsely_dead == self.unanswered == 0
 
     def line(self) -> str:
@@ -110,7 +115,8 @@ class Findings(NamedTuple):
         middle = self.served_s[len(self.served_s) // 2] if self.served_s else 0.0
         return (f"{self.rtt_ms:5.1f} ms: {sum(self.troubles.values())} kills, {self.acknowledged} acknowledged, "
                 f"{self.lost} lost, {self.late} not ended in time, {self.twice} twice, {self.unanswered} not answered, "
-                f"{self.falsely_dead} living gateways taken for dead; all served again after "
+                f"{self.falsely_dead} living gateways taken for dead, {self.starved} starved of a core"
+                + (f" (for up to {self.starved_s:.1f} s)" if self.starved else "") + "; all served again after "
                 f"{middle:.1f} s (median), {max(self.served_s, default=0.0):.1f} s (slowest)"
                 + (f"; all sessions taken over after {self.taken_s[len(self.taken_s) // 2]:.1f} s (median), "
                    f"{self.taken_s[-1]:.1f} s (slowest)" if self.taken_s else ""))
@@ -166,7 +172,8 @@ class Trial:
         """Command id → the name that it writes."""
         self.served_s: list[float] = []
         self.troubles: Counter[str] = Counter()
-        self.unanswered = self._died = 0
+        self.unanswered = 0
+        self._lost = LostLeases()
         self.taken_s: list[float] = []
         self.spent = Scheduled(0.0, 0.0)
         """Of the gateway that waited longest for a core during the last takeover."""
@@ -225,10 +232,7 @@ class Trial:
         self._stack.until(lambda: self._stack.gateways.answers(number))
         self._stack.ready()
         self.troubles[trouble] += 1
-        died = self._stack.gateways.logs().count(DIED)
-        if died > self._died:
-            print(f"  ! with {trouble}: {died - self._died} living gateways were taken for dead", flush=True)
-        self._died = died
+        self._report_lost_leases(trouble)
         taken, spent = "", self.spent
         if self.taken_s:
             taken = (f", all taken over after {self.taken_s[-1]:.1f} s (a gateway ran {spent.ran_s:.1f} s of it and "
@@ -237,6 +241,15 @@ class Trial:
               f"({time.monotonic() - begin:.0f} s in all, load {os.getloadavg()[0]:.0f})", flush=True)
         if self._inner and trouble == RUNNERS_DIE:
             self._begin_turns()  # The turns have died with the runners.
+
+    def _report_lost_leases(self, trouble: str) -> None:
+        lost, before = lost_leases(self._stack.gateways.logs()), self._lost
+        if (falsely := lost.falsely_dead - before.falsely_dead) > 0:
+            print(f"  ! with {trouble}: {falsely} living gateways were taken for dead", flush=True)
+        if (starved := lost.starved - before.starved) > 0:
+            print(f"  ! with {trouble}: {starved} gateways lost their leases while they waited for a core "
+                  f"(all so far: {', '.join(f'{one:.1f} s' for one in lost.starved_s)})", flush=True)
+        self._lost = lost
 
     def _instance(self, number: int) -> str:
         log = (self._stack.place / f"g{number}.log").read_text(errors="replace")
@@ -403,9 +416,11 @@ def one(seed: int, rtt_ms: float, kills: int, sessions: int, *, inner: bool = Fa
                 for link in links:
                     link.rtt_s = 0.0
                 ending, twice = trial.reckon()
+                lost = lost_leases(stack.gateways.logs())
                 return Findings(rtt_ms, trial.troubles, ending.states.total() + len(ending.lost) + len(ending.late),
-                                len(ending.lost), twice, stack.gateways.logs().count(DIED), trial.unanswered,
-                                sorted(trial.served_s), len(ending.late), sorted(trial.taken_s))
+                                len(ending.lost), twice, lost.falsely_dead, trial.unanswered,
+                                sorted(trial.served_s), len(ending.late), sorted(trial.taken_s),
+                                lost.starved, max(lost.starved_s, default=0.0))
             except BaseException:  # SIGTERM, too: no one reads what an end in order would leave.
                 trial.abandon()
                 stack.kill_all()

@@ -128,7 +128,8 @@ def assemble(
     if signer is not None:
         front = front._replace(signing=signer.signing, signer=signer)
     if cluster is not None and at is not None:
-        front = front._replace(ask=cluster.ask, cluster=ClusterWatch(at.leases, at.bus, facts.store_path))
+        front = front._replace(ask=cluster.ask, cluster=ClusterWatch(
+            at.leases, at.bus, facts.store_path, cluster.renewal.last_loss))
     rest = RestApp(front)
     if cluster is not None:
         share(cluster, engine, rawp, front, rest)

@@ -42,6 +42,7 @@ def share(cluster: Cluster, engine: Engine, rawp: RawpEndpoint, front: Front, re
     _share_setbacks(cluster, engine)
     cluster.tenant_moves.learn_by(partial(_learn_tenants, engine, rawp, front))
     cluster.renewal.renewed.connect(front.metrics.renewed)
+    cluster.renewal.waited.connect(front.metrics.waited_for_processor)
     cluster.takeover.counted.connect(front.metrics.took_over)
     cluster.on_death.connect(front.metrics.taken_for_dead)
     return peers

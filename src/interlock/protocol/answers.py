@@ -167,12 +167,21 @@ class SharedServer(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str | None = None
 
 
+class LostLease(msgspec.Struct, frozen=True, kw_only=True):
+    """A loss of the queried gateway's lease: others took over its sessions. `reason` is one sentence."""
+
+    ago_s: int
+    reason: str
+
+
 class ClusterHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """The gateways that share a ledger, and the two servers that they share."""
+    """The gateways that share a ledger, and the two servers that they share. `lost_lease` is the last loss of the
+    queried gateway's lease within an hour."""
 
     gateways: list[ClusterGateway]
     database: SharedServer
     bus: SharedServer
+    lost_lease: LostLease | None = None
 
 
 class MissingSession(msgspec.Struct, kw_only=True):

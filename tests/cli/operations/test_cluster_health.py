@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.cli.operations.cluster_health import cluster_lines, shared_server
-from interlock.protocol.answers import ClusterGateway, ClusterHealth, SharedServer
+from interlock.protocol.answers import ClusterGateway, ClusterHealth, LostLease, SharedServer
 from interlock.protocol.clock import iso
 
 pytestmark = pytest.mark.req("C-4")
@@ -33,3 +33,11 @@ def test_a_failing_server_is_shown_with_its_consequences() -> None:
     away = "The database is away: nothing is written."
     assert shared_server(SharedServer(where="db", reachable=False, trouble=away)) == away
     assert shared_server(SharedServer(where="db", reachable=False, trouble="a\nb\x1b[2J")).isprintable()
+
+
+def test_a_lost_lease_is_a_line_with_its_reason() -> None:
+    health = ClusterHealth(gateways=[], database=THERE, bus=THERE, lost_lease=LostLease(
+        ago_s=95, reason="Its host had no free processor:\x1b it waited 6,240 ms."))
+    line = next(cluster_lines(health))
+    assert line.startswith("lease            This gateway lost its sessions to others 2 min ago. Its host had no free ")
+    assert line.isprintable()

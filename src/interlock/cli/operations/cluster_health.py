@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from interlock.cli.display.terminal import one_line
-from interlock.cli.display.values import age, ago, count
-from interlock.protocol.answers import ClusterHealth, SharedServer
+from interlock.cli.display.values import age, ago, count, span
+from interlock.protocol.answers import ClusterHealth, LostLease, SharedServer
 
 SENTENCE_CHARS = 1_000
 
@@ -17,8 +17,16 @@ def cluster_lines(cluster: ClusterHealth) -> Iterator[str]:
         since = f"up {age(one.since)}" if one.since is not None else "up"
         yield (f"cluster          {one.instance_id} · {one_line(one.address)} · {since} · {count(one.lanes, 'lane')} · "
                f"last beat {ago(one.last_beat_at)}")
+    if cluster.lost_lease is not None:
+        yield f"lease            {lost_lease(cluster.lost_lease)}"
     for name, server in (("database", cluster.database), ("bus", cluster.bus)):
         yield f"{name:<17}" + shared_server(server)
+
+
+def lost_lease(loss: LostLease) -> str:
+    """Return when and why the queried gateway lost its lease."""
+    return one_line(f"This gateway lost its sessions to others {span(loss.ago_s)} ago. {loss.reason}",
+                    SENTENCE_CHARS)
 
 
 def shared_server(server: SharedServer) -> str:

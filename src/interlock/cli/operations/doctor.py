@@ -27,7 +27,7 @@ from interlock.cli.display.values import count
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.host.pairings import pairings
 from interlock.cli.link.gateway_link import GatewayLink
-from interlock.cli.operations.cluster_health import shared_server
+from interlock.cli.operations.cluster_health import lost_lease, shared_server
 from interlock.cli.operations.drain_line import drained
 from interlock.cli.operations.ledger_gaps import restored_lines
 from interlock.cli.options import Json
@@ -217,6 +217,9 @@ def _cluster(cluster: ClusterHealth) -> Iterator[HostFinding]:
     alive = ", ".join(f"{one.instance_id} at {one.address} ({count(one.lanes, 'lane')})" for one in cluster.gateways)
     if cluster.database.reachable:
         yield HostFinding("cluster", bool(alive), alive or "no gateway is alive.", "Their logs say why.")
+    if cluster.lost_lease is not None:
+        yield HostFinding("lease", False, lost_lease(cluster.lost_lease),
+                          "Give the gateway's host more processors, or move other work off it, if none was free.")
     yield HostFinding("database", cluster.database.trouble is None, shared_server(cluster.database),
                       "Look at PostgreSQL, and at what `store` of `[cluster]` names.")
     yield HostFinding("bus", cluster.bus.reachable, shared_server(cluster.bus),

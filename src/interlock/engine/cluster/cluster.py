@@ -214,7 +214,7 @@ class Cluster(Room):
         async with self._coming_back:
             if self.instance_id != former:
                 return
-            log.warning("instance_taken_for_dead", instance_id=former)
+            self._log_loss(former)
             self._duties.clear()
             self.takeover.forget()
             self.on_death()
@@ -228,6 +228,13 @@ class Cluster(Room):
             self._serving = [hints]
             await self._come()
         self.read_again()
+
+    def _log_loss(self, former: str) -> None:
+        loss = self.renewal.lost()
+        spent = {} if loss.spent is None else {"waited_ms": round(loss.spent.waited_s * 1000),
+                                               "ran_ms": round(loss.spent.ran_s * 1000)}
+        log.warning("instance_taken_for_dead", instance_id=former, cause=loss.cause, reason=loss.sentence(),
+                    since_ms=round(loss.since_s * 1000), **spent)
 
     # --- owning ---
     async def take(self, lane: LaneName, runner_id: str | None = None) -> int:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from interlock.ports.bus import Bus, CutOff
 from interlock.ports.leases import ClusterMember, Leases
 from interlock.ports.ledger import LedgerError
-from interlock.protocol.answers import ClusterGateway, ClusterHealth, SharedServer
+from interlock.protocol.answers import ClusterGateway, ClusterHealth, LostLease, SharedServer
 from interlock.protocol.clock import iso
 
 PROBE_TIMEOUT_MS = 1_000
 """A server that does not answer within this is reported as unreachable."""
+LOSS_SHOWN_S = 3_600.0
+"""A lost lease is shown for this time."""
 STANDBY_WAIT_MS = 2_000
 """A commit that waits longer for a synchronous standby is reported: a connected one confirms in milliseconds."""
 
@@ -32,12 +34,14 @@ def standby_trouble(where: str) -> str:
 class ClusterWatch:
     """Probes of PostgreSQL and NATS on demand. Nothing is cached, so nothing reported is old."""
 
-    def __init__(self, leases: Leases, bus: Bus, store: str, now_s: Callable[[], float] | None = None) -> None:
-        """Create the watch; `store` is the ledger's address for people, without its password; `now_s` is a monotonic
-        clock."""
+    def __init__(self, leases: Leases, bus: Bus, store: str, last_loss: Callable[[], tuple[float, str] | None],
+                 now_s: Callable[[], float] | None = None) -> None:
+        """Create the watch; `store` is the ledger's address for people, without its password; `last_loss` returns how
+        many seconds ago this gateway lost its lease, and why; `now_s` is a monotonic clock."""
         self._leases = leases
         self._bus = bus
         self._store = store
+        self._last_loss = last_loss
         self._now_s = now_s or (lambda: asyncio.get_running_loop().time())
 
     @property
@@ -48,7 +52,8 @@ class ClusterWatch:
     async def look(self) -> ClusterHealth:
         """Probe both servers in parallel; returns within PROBE_TIMEOUT_MS."""
         (members, database), bus = await asyncio.gather(self._look_at_database(), self._look_at_bus())
-        return ClusterHealth(gateways=[_shown(one) for one in members], database=database, bus=bus)
+        return ClusterHealth(gateways=[_shown(one) for one in members], database=database, bus=bus,
+                             lost_lease=_recent(self._last_loss()))
 
     async def _look_at_database(self) -> tuple[list[ClusterMember], SharedServer]:
         began_s = self._now_s()
@@ -71,6 +76,12 @@ class ClusterWatch:
         except CutOff:
             return SharedServer(where=where, reachable=False, trouble=bus_trouble(where))
         return SharedServer(where=where, reachable=True, version=found.version, latency_ms=round(found.latency_ms, 2))
+
+
+def _recent(loss: tuple[float, str] | None) -> LostLease | None:
+    if loss is None or loss[0] > LOSS_SHOWN_S:
+        return None
+    return LostLease(ago_s=int(loss[0]), reason=loss[1])
 
 
 def _shown(member: ClusterMember) -> ClusterGateway:

@@ -82,6 +82,8 @@ class Metrics:
         self._streams = gauge("streams", "Connections that stay open for readers.", "kind")
         self._margin = histogram("lease_margin_seconds", "What was left of this gateway's lease when it was renewed.",
                                  MARGIN_BUCKETS_S)
+        self._processor_wait = counter("processor_wait_seconds", "How long this gateway's loop was ready to run and no "
+                                       "processor was free; absent where the system does not count it.", "thread")
         self._taken_over = counter("lanes_taken_over", "Sessions of dead gateways that this one claimed.")
         self._passed_on = counter("lanes_passed_on", "Sessions that this gateway claimed, could not read in time and "
                                   "let others have.")
@@ -173,6 +175,10 @@ class Metrics:
     def renewed(self, margin_s: float) -> None:
         """Record a renewal of the gateway's lease, with these seconds left of it."""
         self._margin.observe(max(0.0, margin_s))
+
+    def waited_for_processor(self, seconds: float) -> None:
+        """Count the time that the gateway's loop waited for a processor."""
+        self._processor_wait.labels("loop").inc(seconds)
 
     def took_over(self, taken: int, passed_on: int) -> None:
         """Count sessions of dead gateways that were claimed, or passed on."""
