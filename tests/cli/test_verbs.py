@@ -14,9 +14,9 @@ from cli.tasks.test_follower import AT, approval
 from interlock.app.data_migration.departure import mark
 from interlock.cli.agents.known_agents import KNOWN, snippet
 from interlock.cli.approvals import decide
+from interlock.cli.config.pairings import Paired, keep
 from interlock.cli.config.place import Where
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.host.pairings import Paired, keep
 from interlock.cli.link import gateway_link
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.operations.doctor import HostFinding, examine

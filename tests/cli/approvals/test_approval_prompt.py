@@ -18,8 +18,8 @@ from cli.approvals.test_approval_card import read
 from cli.scripted import Script, answer, link_to
 from interlock.cli.approvals import approval_prompt
 from interlock.cli.approvals.approval_prompt import ApprovalPrompt, TerminalAnswers
-from interlock.cli.display.screen import Screen
 from interlock.cli.display.terminal import write
+from interlock.cli.tasks.screen import Screen
 from interlock.protocol.api.approvals import VOTE
 from interlock.protocol.clock import iso
 from interlock.protocol.resources import Notice

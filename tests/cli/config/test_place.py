@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
+from interlock.backends.sqlite.lock import LOCK_NAME, lock_state
 from interlock.cli.config.place import (
     GATEWAY_FILE,
+    UP_LOCK,
     GatewayFile,
     Where,
     gateway_file,
+    holder,
+    read_within,
     state_directory,
+    up_is_starting,
+    up_process,
     writable,
     write_private,
 )
+from interlock.cli.host.up import take_lock
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.limits import READY_TIMEOUT_S
 
 pytestmark = pytest.mark.req("G-2")
 
@@ -52,3 +62,36 @@ def test_a_directory_is_tested_before_it_is_used(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(Trouble, match="cannot be written"):
         writable(tmp_path / "nowhere")
+
+
+def test_an_up_counts_as_starting_within_its_time_limit_while_it_lives(tmp_path: Path) -> None:
+    assert not up_is_starting(tmp_path), "none was ever started"
+    lock, held = tmp_path / UP_LOCK, take_lock(tmp_path)
+    os.utime(lock, (1_000, 1_000))
+    assert up_is_starting(tmp_path, 1_000 + READY_TIMEOUT_S - 1)
+    assert not up_is_starting(tmp_path, 1_000 + READY_TIMEOUT_S)
+    assert not up_is_starting(tmp_path, 999), "the clock was set back"
+    for text in ("", "nonsense", "0", "-1", str(2**40), "4194305"):
+        lock.write_text(text)
+        os.utime(lock, (1_000, 1_000))
+        assert not up_is_starting(tmp_path, 1_001)
+    os.close(held)
+
+
+def test_a_process_that_has_the_number_of_an_ended_up_is_none(tmp_path: Path) -> None:
+    os.close(take_lock(tmp_path))
+    assert (tmp_path / UP_LOCK).read_text() == f"{os.getpid()}\n"
+    assert up_process(tmp_path) is None
+
+
+def test_two_looks_at_a_lock_that_is_free_take_neither_for_its_holder(tmp_path: Path) -> None:
+    lock_state(tmp_path).release()
+    with open(tmp_path / LOCK_NAME) as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert holder(tmp_path / LOCK_NAME) is None
+
+
+def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert [read_within(path, limit) for limit in (4, 5, 6)] == [None, b"12345", b"12345"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from interlock.cli.approvals.approval_card import rows_of, show
 from interlock.cli.display.diff_colours import MAX_CODE_CHARS, diffs_of, language_of, painted, spans_of
-from interlock.cli.display.screen import Screen
+from interlock.cli.tasks.screen import Screen
 from interlock.command.card.lines import lines
 from interlock.command.card.request import ReceivedRequest
 from interlock.protocol import payloads as p

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.config.place import LOCAL_HOME, RUNNER_DIRECTORY
-from interlock.cli.host.pairings import Paired, keep, pairings
-from interlock.cli.host.runner_take import homes, take, unpair
+from interlock.cli.config.pairings import Paired, keep, pairings
+from interlock.cli.host.runner_take import take, unpair
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("L-3", "D-5")
@@ -19,12 +18,6 @@ URL = "https://g.example"
 def state(tmp_path: Path) -> Path:
     tmp_path.chmod(0o700)
     return tmp_path
-
-
-def test_an_unpaired_host_has_only_the_runner_of_up(state: Path) -> None:
-    assert homes(state) == [state / LOCAL_HOME]
-    keep(state, Paired(URL, "run_1"), "token")
-    assert homes(state) == [state / RUNNER_DIRECTORY / "run_1", state / LOCAL_HOME]
 
 
 def test_a_session_is_taken_only_from_a_running_runner(state: Path) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from cli.scripted import URL, Script, answer, problem
-from interlock.cli.config.place import Where
-from interlock.cli.link.gateway_link import GatewayLink
+from interlock.backends.sqlite.lock import lock_state
+from interlock.cli.access import context_verbs
+from interlock.cli.config.place import GATEWAY_FILE, GatewayFile, Where
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.host import processes
+from interlock.cli.host.up import take_lock
+from interlock.cli.link.gateway_link import GatewayLink, locate, start_remedy
 from interlock.cli.verb_error import Trouble
 from interlock.sdk.exchange import RETRY_AFTER_MAX_S
 
@@ -104,3 +111,49 @@ async def test_a_diagnosis_does_not_wait(tmp_path: Path) -> None:
         with pytest.raises(Trouble, match="Too many requests"):
             await link.get("/v1/status")
     assert len(script.asked) == 1
+
+
+def test_the_address_of_a_gateway_that_was_killed_receives_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its file is left behind, and any program may listen there now."""
+    monkeypatch.delenv("INTERLOCK_URL", raising=False)
+    (tmp_path / "owner.key").write_text("ilk_1\n")
+    (tmp_path / GATEWAY_FILE).write_bytes(msgspec.json.encode(GatewayFile("http://127.0.0.1:7420", os.getpid())))
+    lock = lock_state(tmp_path)
+    assert locate(Where(state=tmp_path)).key == "ilk_1"
+    lock.release()
+    with pytest.raises(Trouble, match="No gateway runs on"):
+        locate(Where(state=tmp_path))
+    with pytest.raises(Trouble, match="No gateway runs on"):
+        processes.runner(where=Where(state=tmp_path))
+    assert context_verbs.listing(state=tmp_path) == ExitStatus.DONE
+    assert "none runs" in capsys.readouterr().out
+    held = take_lock(tmp_path)  # It restarts the gateway at this address.
+    assert locate(Where(state=tmp_path)).url == "http://127.0.0.1:7420"
+    os.close(held)
+
+
+def test_a_starting_gateway_is_not_called_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INTERLOCK_URL", raising=False)
+    with pytest.raises(Trouble, match="No gateway runs on"):
+        locate(Where(state=tmp_path))
+    held = take_lock(tmp_path)
+    with pytest.raises(Trouble, match="is still starting"):
+        locate(Where(state=tmp_path))
+    os.close(held)
+
+
+def test_a_gateway_that_up_restarts_gets_no_advice_to_start_it(tmp_path: Path) -> None:
+    assert start_remedy(None) == start_remedy(tmp_path) == "Start one with: interlock up"
+    held = take_lock(tmp_path)
+    assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in some seconds, "
+                                      "or see: interlock logs gateway")
+    os.close(held)
+
+
+def test_an_empty_url_is_not_another_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--url "$GATEWAY"`, and the variable is not set."""
+    monkeypatch.setenv("INTERLOCK_URL", "http://127.0.0.1:7420")
+    with pytest.raises(Trouble, match="'' is not the URL of a gateway"):
+        locate(Where(state=tmp_path, url=""))

@@ -10,10 +10,11 @@ import pytest
 
 from cli.scripted import URL, answer
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.operations.gateway_status import LABEL_CELLS, status, status_lines
+from interlock.cli.operations.gateway_status import LABEL_CELLS, runner_line, status, status_lines
 from interlock.protocol.answers import Status
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
+from interlock.protocol.resources import Node
 
 pytestmark = pytest.mark.req("G-7")
 IDLE: dict[str, Any] = {"gateway_id": "gw_a", "version": "1", "state_dir": "", "store_path": "", "tenant_id": "t",
@@ -59,3 +60,21 @@ def test_the_verb_prints_these_lines_or_the_gateways_json(
     assert capsys.readouterr().out.splitlines() == list(status_lines(Status(**IDLE), [], URL, starting=False))
     assert status(json=True, where=where) == ExitStatus.DONE
     assert json.loads(capsys.readouterr().out) == sent
+
+
+def node(**fields: Any) -> Node:
+    return Node(**{"node_id": "local", "device_name": "laptop", "status": "online", "last_seen": "", "capabilities": [],
+                   "active_sessions_count": 0, "config_versions": {}, **fields})
+
+
+@pytest.mark.parametrize(("fields", "starting", "line"), [
+    ({"agents": [{"agent_id": "shell"}], "roots": ["/w", "/x"]}, False, "laptop (local) · online · shell · /w, /x"),
+    ({"agents": [{"agent_id": "shell"}]}, True, "laptop (local) · online · shell"),
+    ({}, False, "laptop (local) · online · no agents"),
+    ({"status": "offline"}, True, "laptop (local) · starting"),
+    ({"status": "offline"}, False, "laptop (local) · offline"),
+    ({"status": "offline", "node_id": "rnr_1", "device_name": ""}, True, "rnr_1 (rnr_1) · offline"),
+    ({"status": "offline", "roots": ["/w"]}, False, "laptop (local) · offline · /w"),
+])
+def test_only_known_parts_are_shown(fields: dict[str, Any], starting: bool, line: str) -> None:
+    assert runner_line(node(**fields), starting=starting) == line

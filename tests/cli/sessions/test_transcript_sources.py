@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.sessions.transcript_sources import file_named, file_size, read_file, read_within, write_new
+from interlock.cli.sessions.transcript_sources import file_named, file_size, read_file, write_new
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("X-6", "G-7")
@@ -21,10 +21,9 @@ def test_a_path_or_a_suffix_means_a_file_and_anything_else_a_session(text: str, 
     assert (file_named(text) is not None) is is_file
 
 
-def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
+def test_a_file_is_read_with_its_size(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"12345")
-    assert [read_within(path, limit) for limit in (4, 5, 6)] == [None, b"12345", b"12345"]
     assert (read_file(path), file_size(path)) == (b"12345", 5)
 
 

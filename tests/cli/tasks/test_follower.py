@@ -18,13 +18,13 @@ from interlock.cli import short_ids
 from interlock.cli.approvals.approval_card import card
 from interlock.cli.approvals.approval_prompt import Answering, ApprovalPrompt
 from interlock.cli.config.place import Where
-from interlock.cli.display.screen import Screen
-from interlock.cli.display.turn_status import status_line
 from interlock.cli.tasks.attach import attach
 from interlock.cli.tasks.cursors import Cursors, ShownCursor
 from interlock.cli.tasks.follower import Follower
 from interlock.cli.tasks.outcome import close_line, exit_of
 from interlock.cli.tasks.run import run
+from interlock.cli.tasks.screen import Screen
+from interlock.cli.tasks.turn_status import status_line
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.resources import Approval, Command
 

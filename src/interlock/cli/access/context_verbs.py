@@ -7,14 +7,13 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.config.place import state_directory
+from interlock.cli.config.place import running_gateway, state_directory
 from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.display.values import until
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link import contexts
 from interlock.cli.link.contexts import LOCAL, Context, Contexts
-from interlock.cli.operations.runner_line import running_gateway
 from interlock.cli.options import Json, State
 from interlock.cli.verb_error import usage
 from interlock.protocol.clock import iso

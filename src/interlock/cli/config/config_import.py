@@ -12,11 +12,10 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock import config
-from interlock.cli.config.place import NOWHERE, Here
+from interlock.cli.config.place import NOWHERE, Here, read_within
 from interlock.cli.display.terminal import one_line, print_json, print_sentence, result, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.options import Json
-from interlock.cli.sessions.transcript_sources import read_within
 from interlock.cli.verb_error import Trouble, usage
 from interlock.config.openclaw import TOKEN_FILE, ImportedConfig, translate
 from interlock.config.toml_writer import to_toml

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from interlock.backends.sqlite.lock import LOCK_NAME
 from interlock.cli.config.config_mistakes import mistakes_of
+from interlock.cli.config.pairings import homes
 from interlock.cli.config.place import LOGS, UP_LOCK, Where, holder
 from interlock.cli.display.terminal import print_sentence, say
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.host.runner_take import homes
 from interlock.cli.options import State
 from interlock.cli.verb_error import Trouble, usage
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,9 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from interlock.backends.sqlite.lock import LOCK_NAME
 from interlock.cli.verb_error import usage
+from interlock.protocol.limits import READY_TIMEOUT_S
 
 GATEWAY_FILE = "gateway.json"
 OWNER_KEY_FILE = "owner.key"
@@ -139,6 +142,49 @@ def holder(lock: Path) -> int | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def up_is_starting(state: Path, now_s: float | None = None) -> bool:
+    """Return whether an `interlock up` on this state directory began less than `READY_TIMEOUT_S` ago."""
+    try:
+        began_s = (state / UP_LOCK).stat().st_mtime
+    except OSError:
+        return False
+    return up_process(state) is not None and 0 <= (time.time() if now_s is None else now_s) - began_s < READY_TIMEOUT_S
+
+
+def up_process(state: Path) -> int | None:
+    """Return the process of the `interlock up` that works on this state directory, or None."""
+    try:
+        written = int((state / UP_LOCK).read_text("ascii"))
+        if written <= 0:
+            return None
+        os.kill(written, 0)
+    except (OSError, ValueError, OverflowError):
+        return None  # Without a look at the lock: an `up` that begins at this moment finds it free.
+    return holder(state / UP_LOCK)
+
+
+def running_gateway(state: Path) -> GatewayFile | None:
+    """Return the gateway that runs on this state directory, or that `interlock up` is about to restart there.
+
+    The file of one that was killed is not believed: any program may listen at its address now, and would receive the
+    key. The kernel releases the lock of a gateway with its process, in whichever container that runs.
+    """
+    announced = gateway_file(state)
+    if announced is None or up_process(state) is not None or not os.access(state / LOCK_NAME, os.R_OK):
+        return announced
+    return announced if holder(state / LOCK_NAME) is not None else None
+
+
+def read_within(path: Path, limit: int) -> bytes | None:
+    """Read a file; None if it has more bytes than `limit`. A pipe or a device does not state its size before, and may
+    not end. Raises OSError."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            return None
+        data = file.read(limit + 1)
+    return data if len(data) <= limit else None
 
 
 def write_private(path: Path, content: bytes) -> None:

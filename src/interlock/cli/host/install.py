@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from interlock.cli.config.loaded_config import load_config
+from interlock.cli.config.pairings import pairings
 from interlock.cli.config.place import LOGS, Where, writable
 from interlock.cli.display.columns import Layout, cut_middle
 from interlock.cli.display.terminal import result, say
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.host.pairings import pairings
 from interlock.cli.host.processes import checked_roots
 from interlock.cli.options import Json, State
 from interlock.cli.verb_answer import ListTable, print_value

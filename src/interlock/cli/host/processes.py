@@ -16,18 +16,18 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli.config.loaded_config import load_config
+from interlock.cli.config.pairings import home_of, pairings
 from interlock.cli.config.place import (
     NOWHERE,
     RUNNER_TOKEN_FILE,
     Here,
+    running_gateway,
     writable,
 )
 from interlock.cli.display.terminal import say
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.host.pairings import home_of, pairings
 from interlock.cli.link import trust
 from interlock.cli.link.gateway_url import checked_url
-from interlock.cli.operations.runner_line import running_gateway
 from interlock.cli.verb_error import Trouble, usage
 
 WithParent = Annotated[bool, Parameter(show=False)]

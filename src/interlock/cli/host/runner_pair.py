@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import httpx2
 from cyclopts import Parameter
 
+from interlock.cli.config.pairings import Paired, keep, pairings
 from interlock.cli.config.place import state_directory, writable
 from interlock.cli.display.terminal import result, say
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.host.pairings import Paired, keep, pairings
 from interlock.cli.link import trust
 from interlock.cli.link.gateway_link import LOOPBACK, decoded
 from interlock.cli.link.gateway_reply import refusal

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from interlock.cli.config.place import LOCAL_HOME, RUNNER_DIRECTORY, state_directory
+from interlock.cli.config.pairings import drop, homes, pairings
+from interlock.cli.config.place import state_directory
 from interlock.cli.display.terminal import result, say
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.host.pairings import drop, home_of, pairings
 from interlock.cli.verb_error import Trouble, usage
 
 StateOption = Annotated[Path | None, Parameter(help="State directory of the runner (else $INTERLOCK_STATE, else the "
@@ -63,10 +63,3 @@ def unpair(
             return ExitStatus.DONE
     known = ", ".join(one.paired.url for one in found) or "none"
     raise usage(f"This host is not paired with {gateway}; it is paired with: {known}.", "Name one of these.")
-
-
-def homes(directory: Path) -> list[Path]:
-    """Return where a runner of this state directory may listen: the paired runner's directory, and that of `up`."""
-    found = pairings(directory)
-    own = [directory / RUNNER_DIRECTORY / home_of(found)] if found else []
-    return [*own, directory / LOCAL_HOME]

@@ -14,14 +14,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.cli.config.place import Where
+from interlock.cli.config.place import Where, running_gateway, up_is_starting, up_process
 from interlock.cli.display.terminal import say
 from interlock.cli.link import contexts, renewal, trust
 from interlock.cli.link.api_key import checked_key, key_of
 from interlock.cli.link.contexts import Context
 from interlock.cli.link.gateway_reply import decoded, refusal, understood
 from interlock.cli.link.gateway_url import checked_url
-from interlock.cli.operations.runner_line import running_gateway, up_is_starting, up_process
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import full_sentence
 from interlock.sdk.exchange import (

@@ -21,11 +21,11 @@ from interlock.agents.mcp_servers import not_set as not_set_for_server
 from interlock.agents.mcp_servers import program_of, summary
 from interlock.box.host import Host, survey
 from interlock.channels.chat.places import PlacesFile
+from interlock.cli.config.pairings import pairings
 from interlock.cli.config.place import NOWHERE, OWNER_KEY_FILE, Here, Where, writable
 from interlock.cli.display.terminal import one_line, print_json, print_sentence
 from interlock.cli.display.values import count
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.host.pairings import pairings
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.operations.cluster_health import lost_lease, shared_server
 from interlock.cli.operations.drain_line import drained

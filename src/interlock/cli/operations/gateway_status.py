@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interlock.cli.config.place import NOWHERE, Here
+from interlock.cli.config.place import LOCAL_RUNNER, NOWHERE, Here, up_is_starting
 from interlock.cli.display.terminal import one_line, print_sentence
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.operations.cluster_health import cluster_lines
 from interlock.cli.operations.drain_line import drained
 from interlock.cli.operations.ledger_gaps import restored_lines
-from interlock.cli.operations.runner_line import runner_line, up_is_starting
 from interlock.cli.options import Json
 from interlock.cli.sessions.session_list import context, state_text
 from interlock.cli.verb_answer import VerbAnswer, answered
@@ -18,7 +17,7 @@ from interlock.protocol.answers import Status
 from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
 from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.limits import PAGE_MAX
-from interlock.protocol.resources import Session
+from interlock.protocol.resources import Node, Session
 from interlock.sdk.requests.base import read
 
 LABEL_CELLS = 17
@@ -68,6 +67,17 @@ def status_lines(now: Status, newest: list[Session], url: str, *, starting: bool
     if now.state_dir:
         yield f"state directory  {now.state_dir}"
         yield f"store            {now.store_path}"
+
+
+def runner_line(node: Node, *, starting: bool = False) -> str:
+    """Return name, status, agents and roots, as far as they are known. `starting` means that `interlock up` has just
+    begun: its runner is offline, but about to connect."""
+    is_coming = starting and node.node_id == LOCAL_RUNNER and node.status == "offline"
+    agents = ", ".join(str(one.get("agent_id", "?")) for one in node.agents)
+    offers = agents or ("no agents" if node.status != "offline" else "")
+    parts = (f"{one_line(node.device_name or node.node_id)} ({one_line(node.node_id)})",
+             "starting" if is_coming else node.status, one_line(offers, 300), one_line(", ".join(node.roots), 300))
+    return " · ".join(part for part in parts if part)
 
 
 def _many(number: int) -> str:

@@ -7,11 +7,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.config.pairings import PAIRED_TOKEN_FILE, pairings
 from interlock.cli.config.place import NOWHERE, Here, write_private
 from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import one_line, print_sentence, result, say
 from interlock.cli.display.values import ago, until
-from interlock.cli.host.pairings import PAIRED_TOKEN_FILE, pairings
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.options import Json
 from interlock.cli.verb_answer import ListTable, ask, print_answer

@@ -15,8 +15,7 @@ from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import one_line, print_table, result, say
 from interlock.cli.display.values import count
 from interlock.cli.link.gateway_link import GatewayLink
-from interlock.cli.options import Json
-from interlock.cli.tasks.lists import Agent
+from interlock.cli.options import Agent, Json
 from interlock.cli.verb_answer import print_answer
 from interlock.cli.verb_error import usage
 from interlock.protocol.api.webhooks import GET_USAGE

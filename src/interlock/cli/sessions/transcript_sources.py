@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.config.place import Where
+from interlock.cli.config.place import Where, read_within
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.transcripts import EXPORT_TRANSCRIPT
@@ -56,16 +56,6 @@ def file_size(path: Path) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise usage(f"{path} is not a regular file.", "Name a transcript's file.")
     return found.st_size
-
-
-def read_within(path: Path, limit: int) -> bytes | None:
-    """Read a file; None if it has more bytes than `limit`. A pipe or a device does not state its size before, and may
-    not end. Raises OSError."""
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size > limit:
-            return None
-        data = file.read(limit + 1)
-    return data if len(data) <= limit else None
 
 
 async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:

@@ -17,9 +17,7 @@ from interlock.cli import short_ids
 from interlock.cli.approvals.approval_prompt import Answering, Answers, ApprovalPrompt, TerminalAnswers
 from interlock.cli.approvals.seen_approvals import SeenApprovals
 from interlock.cli.config.place import CHAT_HISTORY_FILE, NOWHERE, Here, Where
-from interlock.cli.display.screen import Screen
 from interlock.cli.display.terminal import is_terminal, one_line, printable, result, say, write
-from interlock.cli.display.unfold_key import HINT
 from interlock.cli.display.values import span
 from interlock.cli.exit_status import BY_STATE, ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink, decoded
@@ -27,6 +25,8 @@ from interlock.cli.tasks.cursors import Cursors, ShownCursor
 from interlock.cli.tasks.follower import Follower
 from interlock.cli.tasks.outcome import close_line, exit_of
 from interlock.cli.tasks.run import canonical, entry_of, has_session
+from interlock.cli.tasks.screen import Screen
+from interlock.cli.tasks.unfold_key import HINT
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS, SUBMIT_COMMAND
 from interlock.protocol.api.gateway import LIST_NODES
@@ -232,7 +232,7 @@ class _Chat:
             return PipedLines(), nullcontext()
         if not (is_terminal(sys.stdout) and is_terminal(sys.stderr)) or os.environ.get("TERM", "dumb") == "dumb":
             return PlainLines(), nullcontext()
-        from interlock.cli.display.line_editor import EditedLines
+        from interlock.cli.tasks.line_editor import EditedLines
 
         self._is_edited = True
         directory = self._where.directory()

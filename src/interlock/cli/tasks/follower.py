@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from interlock.cli.approvals.approval_prompt import ApprovalPrompt, decided, decision_style
-from interlock.cli.display.screen import Screen
 from interlock.cli.display.terminal import write
 from interlock.cli.display.values import count, span
 from interlock.cli.exit_status import BY_STATE
@@ -19,6 +18,7 @@ from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.link.sse import CursorForgotten, SseEvent, SseStream, StreamLost, StreamResumed
 from interlock.cli.tasks.cursors import Cursors, ShownCursor
 from interlock.cli.tasks.queue_reason import queue_reason
+from interlock.cli.tasks.screen import Screen
 from interlock.cli.tasks.session_frames import CommandFrames, Shown
 from interlock.cli.verb_error import Trouble
 from interlock.protocol import payloads as p

@@ -24,7 +24,7 @@ from interlock.cli.display.terminal import (
 from interlock.cli.display.values import ago, between, count, until
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
-from interlock.cli.options import Json
+from interlock.cli.options import Agent, Json
 from interlock.cli.sessions.session_list import WAITING, session_table
 from interlock.cli.tasks.task_members import task_members
 from interlock.cli.verb_answer import FoundRows, print_answer
@@ -46,7 +46,6 @@ DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_lea
 SHOWN_BY_DEFAULT = 50
 """Rows that a list at the terminal shows without --limit."""
 Limit = Annotated[int, Parameter(help="The number to show.")]
-Agent = Annotated[str | None, Parameter(help="Only those for this agent.")]
 SessionSearch = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, key, "
                                                 "id, agent or directory; transcripts are not searched.")]
 ApprovalSearch = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, "

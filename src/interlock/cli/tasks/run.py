@@ -19,10 +19,7 @@ from interlock.cli import short_ids
 from interlock.cli.approvals.approval_prompt import Answering, ApprovalPrompt, check_may_vote, terminal_answers
 from interlock.cli.approvals.seen_approvals import SeenApprovals
 from interlock.cli.config.place import NOWHERE, Here, Where
-from interlock.cli.display.screen import Screen
 from interlock.cli.display.terminal import is_terminal, one_line, print_json, say
-from interlock.cli.display.turn_status import turn_status
-from interlock.cli.display.unfold_key import unfold_key
 from interlock.cli.display.values import milliseconds
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink, decoded
@@ -31,6 +28,9 @@ from interlock.cli.tasks.cursors import Cursors, ShownCursor
 from interlock.cli.tasks.follower import Follower
 from interlock.cli.tasks.outcome import GOES_ON, close_line, exit_of, interrupted_line
 from interlock.cli.tasks.prompt_files import attached
+from interlock.cli.tasks.screen import Screen
+from interlock.cli.tasks.turn_status import turn_status
+from interlock.cli.tasks.unfold_key import unfold_key
 from interlock.cli.tasks.worktree import Worktree
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.commands import SUBMIT_COMMAND

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.cli.display.screen import Screen
-from interlock.cli.display.turn_status import status_line
+from interlock.cli.tasks.screen import Screen
+from interlock.cli.tasks.turn_status import status_line
 
 pytestmark = pytest.mark.req("Y-6")
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.host.pairings import Paired, drop, home_of, keep, pairings
+from interlock.cli.config.pairings import Paired, drop, home_of, homes, keep, pairings
+from interlock.cli.config.place import LOCAL_HOME, RUNNER_DIRECTORY
 from interlock.cli.verb_error import Trouble
 
 pytestmark = pytest.mark.req("L-3", "D-5")
@@ -63,3 +64,9 @@ def test_an_unreadable_record_gives_one_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(Trouble):
         pairings(tmp_path)
+
+
+def test_an_unpaired_host_has_only_the_runner_of_up(tmp_path: Path) -> None:
+    assert homes(tmp_path) == [tmp_path / LOCAL_HOME]
+    keep(tmp_path, Paired("https://g", "run_1"), "token")
+    assert homes(tmp_path) == [tmp_path / RUNNER_DIRECTORY / "run_1", tmp_path / LOCAL_HOME]

@@ -9,10 +9,10 @@ import sys
 import msgspec
 import pytest
 
-from cli.display.test_screen import delta, done, result, show, tool_output
 from cli.display.test_terminal import Terminal, Watched
-from interlock.cli.display.screen import Screen
-from interlock.cli.display.turn_status import status_line, turn_status
+from cli.tasks.test_screen import delta, done, result, show, tool_output
+from interlock.cli.tasks.screen import Screen
+from interlock.cli.tasks.turn_status import status_line, turn_status
 from interlock.protocol import payloads as p
 
 pytestmark = pytest.mark.req("Y-6")

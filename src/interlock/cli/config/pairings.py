@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.cli.config.place import write_private
+from interlock.cli.config.place import LOCAL_HOME, RUNNER_DIRECTORY, write_private
 from interlock.cli.verb_error import usage
 
 RUNNER = "runner"
@@ -53,6 +53,13 @@ def home_of(found: list[StoredPairing]) -> str:
     """Return the outbox directory under `<state>/runner`: that of the first pairing, which may have been renewed."""
     first = found[0].paired
     return first.home or first.runner_id
+
+
+def homes(directory: Path) -> list[Path]:
+    """Return where a runner of this state directory may listen: the paired runner's directory, and that of `up`."""
+    found = pairings(directory)
+    own = [directory / RUNNER_DIRECTORY / home_of(found)] if found else []
+    return [*own, directory / LOCAL_HOME]
 
 
 def place_for(state: Path, url: str) -> tuple[Path, StoredPairing | None]:

@@ -8,9 +8,9 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from interlock.cli.display.screen import Screen
 from interlock.cli.display.terminal import is_terminal, transient
 from interlock.cli.display.values import span
+from interlock.cli.tasks.screen import Screen
 
 EVERY_S = 1.0
 

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.req("Y-6")
 PATIENCE_S = 20.0
 SCRIPT = """
 import asyncio, sys, termios
-from interlock.cli.display.screen import Screen
-from interlock.cli.display.unfold_key import unfold_key
+from interlock.cli.tasks.screen import Screen
+from interlock.cli.tasks.unfold_key import unfold_key
 from interlock.protocol import payloads as p
 
 async def main():

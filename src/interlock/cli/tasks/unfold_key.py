@@ -14,8 +14,8 @@ import termios
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from interlock.cli.display.screen import Screen
 from interlock.cli.display.terminal import is_terminal
+from interlock.cli.tasks.screen import Screen
 
 KEY = b"\x0f"
 HINT = "Ctrl-O shows them"

@@ -13,7 +13,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from interlock.cli.display.line_editor import EditedLines, _LinesAbove
+from interlock.cli.tasks.line_editor import EditedLines, _LinesAbove
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-7")]
 WORDS = ("/status", "/stop", "/new")

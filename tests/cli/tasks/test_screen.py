@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from interlock.cli.display.screen import Screen, summary
+from interlock.cli.tasks.screen import Screen, summary
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.resources import Notice
