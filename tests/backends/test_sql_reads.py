@@ -1,4 +1,4 @@
-"""The statements that both engines are asked by: `SqlReading` names them, and each engine has its own."""
+"""The statements that both engines are asked by: `SqlReading` and `SqlUpkeep` name them, each engine has its own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from types import ModuleType
 
 import pytest
 
-from interlock.backends import sql_reads
+from interlock.backends import sql_reads, sql_upkeep
 from interlock.backends.postgres import entities as postgres_entities
 from interlock.backends.postgres import queries as postgres_queries
 from interlock.backends.sqlite import entities as sqlite_entities
 from interlock.backends.sqlite import queries as sqlite_queries
 
-SOURCE = inspect.getsource(sql_reads.SqlReading)
+SOURCE = inspect.getsource(sql_reads.SqlReading) + inspect.getsource(sql_upkeep.SqlUpkeep)
 
 
 @pytest.mark.req("C-4")

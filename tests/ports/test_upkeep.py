@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from interlock.backends import sql_upkeep
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
-from interlock.backends.sqlite import upkeep as sqlite_upkeep
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.ports.ledger import Append, Ledger, Put, PutCommand, PutControl, PutFile, PutSession, WriteBatch
 from interlock.ports.upkeep import Counts, PrunedRows
@@ -158,7 +158,7 @@ async def test_objects_are_referenced_by_kept_files_and_by_files_in_transfer(led
 
 @pytest.mark.req("G-5")
 async def test_a_long_session_is_deleted_in_small_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_upkeep, "STEP_ROWS", 2)
+    monkeypatch.setattr(sql_upkeep, "STEP_ROWS", 2)
     ledger = await open_ledger(tmp_path / "ledger.db", StoppedClock())
     groups: list[int] = []
     await session(ledger, "old")

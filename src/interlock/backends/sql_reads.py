@@ -9,7 +9,7 @@ from interlock.backends import entity_rows, rows, usage_sums
 from interlock.command.audit.audit import FIRST_PREV
 from interlock.command.audit.audit_tree import EMPTY_ROOT, Frontier
 from interlock.ports.entities import Entity, RowCondition
-from interlock.ports.ledger import Due, Ledger
+from interlock.ports.ledger import CommandQuery, Due, Ledger
 from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import (
@@ -62,6 +62,15 @@ class SqlReading(Ledger, Generic[ReadersT]):
     async def command(self, command_id: str, tenant_id: str) -> CommandRecord | None:
         found = await self._readers.row(self._queries.COMMAND, command_id, tenant_id)
         return rows.command_of(found) if found else None
+
+    async def commands(self, query: CommandQuery) -> list[CommandRecord]:
+        wanted = {"state": query.state, "agent_id": query.agent_id, "session_id": query.session_id,
+                  "actor_id": query.actor_id, "type": query.type}  # fmt: skip
+        filters = {column: value for column, value in wanted.items() if value is not None}
+        page = () if query.before is None else (query.before,)
+        sql = self._queries.commands(tuple(filters), paged=bool(page))
+        found = await self._readers.rows(sql, query.tenant_id, *filters.values(), *page, query.limit)
+        return [rows.command_of(row) for row in found]
 
     async def live_commands(self, session_id: str, tenant_id: str) -> list[CommandRecord]:
         found = await self._readers.rows(self._queries.LIVE_COMMANDS, session_id, tenant_id)

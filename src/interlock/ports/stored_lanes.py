@@ -29,9 +29,9 @@ class StoredLane(NamedTuple):
     approvals: list[ApprovalRecord]
     """Approvals in state pending or granted."""
     received: list[str]
-    """All stored control frames."""
+    """Message ids of the last frames of kind C or refused, oldest first."""
     controls: list[ControlRecord]
-    """Entry ids of transcript lines that are not known to be in a file."""
+    """All stored control frames."""
     pending: list[str]
     """Entry ids of transcript lines that no file is known to have."""
 

@@ -156,8 +156,8 @@ OF_ALL_TENANTS = {
     "entities.expire spending", "entities.next_delivery_ms(due_ms)", "entities.rules()", "entities.rules(revoked)",
     "entities.spending(day)", "entities.tenants()", "leases.ORPHANS", "leases.SINCE",
     "leases.SURVEY", "queries.AUDIT_TENANTS",
-    "queries.COUNTS", "queries.DUE_SESSIONS", "queries.FILE_OBJECTS",
-    "queries.TRANSCRIPT_PENDING", "queries.UNDER_WAY", "statements.PRUNE_IDEMPOTENCY", "tenant_moves.MOVES",
+    "queries.COUNTS", "queries.DUE_SESSIONS", "queries.FILE_OBJECTS", "queries.PRUNE_IDEMPOTENCY",
+    "queries.TRANSCRIPT_PENDING", "queries.UNDER_WAY", "tenant_moves.MOVES",
 }
 """Statements about all tenants together. They belong to no command."""
 BY_PLAN = {"queries.IF_OLD", "queries.OLD_SESSIONS"}

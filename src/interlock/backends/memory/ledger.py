@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.backends.memory.entities import drop
-from interlock.backends.memory.tables import MemoryTables, ended_ms
+from interlock.backends.memory.tables import MemoryTables
 from interlock.backends.memory.upkeep import MemoryUpkeep
+from interlock.backends.rows import ended_ms
 from interlock.command.audit.audit import FIRST_PREV
 from interlock.command.audit.audit_tree import SubtreeHashes
 from interlock.command.audit.register import MARK

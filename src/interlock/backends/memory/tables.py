@@ -6,8 +6,8 @@ from interlock.backends.audit_room import AuditedLedger, AuditRoom, NoRoom
 from interlock.backends.memory.audit_log import MemoryAudit
 from interlock.backends.memory.entities import MemoryEntities, Undo, drop, put
 from interlock.backends.memory.events import Streams
+from interlock.backends.rows import ended_ms
 from interlock.command.audit.audit import CHECKPOINT_FACT, TailFull, noted_size
-from interlock.command.machine import TERMINAL
 from interlock.ports.ledger import (
     FIRST_EPOCH,
     AdvanceFact,
@@ -33,7 +33,6 @@ from interlock.ports.ledger import (
     Receipt,
     WriteBatch,
 )
-from interlock.protocol.clock import parse_iso
 from interlock.protocol.records import (
     ApprovalRecord,
     CommandRecord,
@@ -167,10 +166,3 @@ class MemoryTables(AuditedLedger, MemoryEntities):
     def _check_open(self) -> None:
         if self._closed:
             raise LedgerError("The ledger is closed.")
-
-
-def ended_ms(record: CommandRecord) -> int | None:
-    """Return when a command reached its terminal state; None if it has not."""
-    if record.command.state not in TERMINAL:
-        return None
-    return parse_iso(record.command.ended_at or record.command.updated_at)

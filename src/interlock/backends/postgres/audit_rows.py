@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-import msgspec
-
-from interlock.backends.entity_rows import record_of as entity_record
-from interlock.backends.entity_rows import searched
+from interlock.backends.bound_rows import BoundRows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import (
     PostgresConnection,
@@ -23,19 +19,10 @@ from interlock.backends.postgres.database import (
 from interlock.backends.postgres.faults import NotAPostgresLedger, translate
 from interlock.backends.postgres.texts import given, held
 from interlock.backends.rows import Row as Columns
-from interlock.backends.rows import (
-    approval_of,
-    approval_row,
-    command_of,
-    command_row,
-)
 from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV
-from interlock.command.audit.register import BoundRecord
-from interlock.ports.entities import BOUND, Entity
-from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, ControlRecord, StoredSession
+from interlock.protocol.records import AuditRecord, ControlRecord, StoredSession
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 PAGE = 1_000
 BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -59,8 +46,10 @@ class Runs(Protocol):
     def __call__(self, asked: Coroutine[Any, Any, T], /) -> T: ...
 
 
-class PostgresAuditRows:
+class PostgresAuditRows(BoundRows):
     """One snapshot of the audit tables, as `backends.sqlite.audit_rows.AuditRows` shows those of a file."""
+
+    _engine = "postgres"
 
     def __init__(self, connection: PostgresConnection, run: Runs) -> None:
         self._connection = connection
@@ -89,15 +78,6 @@ class PostgresAuditRows:
         found = self._run(self._connection.fetchval(queries.STORE_VALUE, held(CHECKPOINT_FACT + tenant_id)))
         return given(str(found)) if found is not None else None
 
-    def bound(self) -> list[BoundRecord]:
-        """Read the rows that the log binds (H-5); an unreadable one is omitted, and so counts as removed."""
-        return [record for entity in BOUND for record in self._entities(entity)]
-
-    def live_commands(self) -> list[CommandRecord]:
-        """Read every command that has not ended."""
-        return self._read("body, NULL, id, tenant_id, session_id, state FROM command WHERE ended_ms IS NULL",
-                          command_of, command_row)
-
     def sessions(self) -> Iterator[StoredSession]:
         """Read every session's row, with its control frames."""
         after = ""
@@ -115,27 +95,9 @@ class PostgresAuditRows:
                     session_id=given(name), tenant_id=tenant_id, session_key=session_key, agent_id=agent_id,
                     runner_id=runner_id, workspace=workspace, usage=usage, machine=machine, controls=controls[name])
 
-    def live_approvals(self) -> list[ApprovalRecord]:
-        """Read every approval that is pending or granted."""
-        return self._read("body, NULL, id, tenant_id, session_id, state FROM approval "
-                          "WHERE state IN ('pending', 'granted')", approval_of, approval_row)
-
-    def _entities(self, entity: Entity[Any]) -> list[Any]:
-        columns = ", ".join(column.name for column in entity.columns_in("postgres") if not column.noted)
-        noted = entity.noted.name if entity.noted is not None else "NULL"
-        return self._read(f"body, {noted}, {columns} FROM {entity.table}", partial(entity_record, entity),
-                          partial(searched, entity, "postgres"))
-
-    def _read(self, wanted: str, read: Callable[[Columns], R], columns: Callable[[R], Columns]) -> list[R]:
-        """Read rows and check that their key columns match their bodies."""
-        found: list[R] = []
-        for row in self._run(self._connection.fetch(f"SELECT {wanted}")):
-            values = tuple(given(one) if isinstance(one, str) else one for one in row)
-            with suppress(msgspec.MsgspecError, TypeError):
-                record = read(values)
-                if columns(record)[: len(values) - 2] == values[2:]:
-                    found.append(record)
-        return found
+    def _rows(self, sql: str) -> Iterator[Columns]:
+        for row in self._run(self._connection.fetch(sql)):
+            yield tuple(given(one) if isinstance(one, str) else one for one in row)
 
 
 def record_of(tenant_id: str, row: Row) -> AuditRecord:

@@ -25,14 +25,12 @@ from interlock.backends.postgres.faults import NotAPostgresLedger, translate
 from interlock.backends.postgres.reader import PostgresReading
 from interlock.backends.postgres.schema import MOVED, migrate
 from interlock.backends.postgres.texts import held_lane
-from interlock.backends.postgres.upkeep import PostgresUpkeep, changed
+from interlock.backends.postgres.upkeep import PostgresUpkeep
 from interlock.backends.postgres.writer import Measured, PostgresWriter
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import EraseAudit, LaneName, LedgerError, Receipt, WriteBatch
 from interlock.protocol.clock import iso
 
-PRUNE_ROWS = 1_000
-"""Old answers that one transaction deletes: pruning must not delay others."""
 _LOSING = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes')"
 
 T = TypeVar("T")
@@ -104,16 +102,6 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
 
     async def gateway_id(self) -> str:
         return self._gateway_id
-
-    async def prune_idempotency(self, before_ms: int) -> int:
-        pruned = 0
-        while True:
-            now = await self._writer.run(lambda connection: changed(
-                connection, statements.PRUNE_IDEMPOTENCY, before_ms, PRUNE_ROWS))
-            pruned += now
-            if now < PRUNE_ROWS:
-                return pruned
-
 
     async def transact(self, work: Callable[[PostgresConnection], Awaitable[T]]) -> T:
         """Do `work` in a transaction of the writer; returns its result once that is durable. Raises LedgerError."""

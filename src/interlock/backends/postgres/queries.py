@@ -1,4 +1,4 @@
-"""The statements that read the ledger, each under its name."""
+"""The statements that read the ledger or delete old data of it, each under its name."""
 
 from __future__ import annotations
 
@@ -211,6 +211,13 @@ ORDER BY place LIMIT $3
 """
 
 # --- upkeep (G-5) ---
+PRUNE_IDEMPOTENCY = """
+DELETE FROM idempotency WHERE scope IN (
+    SELECT scope FROM idempotency
+    LEFT JOIN command ON command.tenant_id = idempotency.tenant_id AND command.id = idempotency.command_id
+    WHERE idempotency.created_ms < $1 AND (command.id IS NULL OR command.ended_ms < $1)
+    LIMIT $2)
+"""
 COUNTS = """
 SELECT 'command', state, count(*) FROM command WHERE ended_ms IS NULL GROUP BY state
 UNION ALL SELECT 'approval', state, count(*) FROM approval WHERE state IN ('pending', 'granted') GROUP BY state

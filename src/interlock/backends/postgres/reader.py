@@ -12,7 +12,6 @@ from interlock.backends.sql_reads import END_OF_TIME, SqlReading, events_of
 from interlock.command.audit.audit_tree import SubtreeHashes
 from interlock.ports.ledger import (
     EVERY_SESSION,
-    CommandQuery,
     LaneName,
     SessionFilter,
     StoredBallot,
@@ -21,7 +20,6 @@ from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
-    CommandRecord,
     Event,
     IdempotencyRecord,
     SessionRecord,
@@ -74,15 +72,6 @@ class PostgresReading(SqlReading[PostgresReaders]):
 
     async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
         return await stored_lanes.histories(self._lane_readers, asked, events, seals)
-
-    async def commands(self, query: CommandQuery) -> list[CommandRecord]:
-        given = {"state": query.state, "agent_id": query.agent_id, "session_id": query.session_id,
-                 "actor_id": query.actor_id, "type": query.type}  # fmt: skip
-        filters = {column: value for column, value in given.items() if value is not None}
-        page = () if query.before is None else (query.before,)
-        sql = queries.commands(tuple(filters), paged=bool(page))
-        found = await self._readers.rows(sql, query.tenant_id, *filters.values(), *page, query.limit)
-        return [rows.command_of(row) for row in found]
 
     async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
         found = await self._readers.row(queries.EXECUTES_SINCE, tenant_id, actor_id, since_ms)

@@ -119,13 +119,6 @@ WHERE coalesce(substring(store.value FROM '^[0-9]{1,18}')::bigint, 0)
     <= coalesce(substring(excluded.value FROM '^[0-9]{1,18}')::bigint, 0)
 """
 ADD_FACT = "INSERT INTO store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"
-PRUNE_IDEMPOTENCY = """
-DELETE FROM idempotency WHERE scope IN (
-    SELECT scope FROM idempotency
-    LEFT JOIN command ON command.tenant_id = idempotency.tenant_id AND command.id = idempotency.command_id
-    WHERE idempotency.created_ms < $1 AND (command.id IS NULL OR command.ended_ms < $1)
-    LIMIT $2)
-"""
 
 # --- transcripts ---
 PUT_PENDING = """

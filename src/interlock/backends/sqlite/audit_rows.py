@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
-from interlock.backends.entity_rows import record_of, searched
-from interlock.backends.rows import (
-    Row,
-    approval_of,
-    approval_row,
-    command_of,
-    command_row,
-    personal_of,
-)
+from interlock.backends.bound_rows import BoundRows
+from interlock.backends.rows import Row, personal_of
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.faults import translate
 from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV
-from interlock.command.audit.register import BoundRecord
-from interlock.ports.entities import BOUND, Entity
 from interlock.ports.ledger import LedgerError
-from interlock.protocol.records import ApprovalRecord, AuditRecord, CommandRecord, ControlRecord, StoredSession
-
-R = TypeVar("R")
+from interlock.protocol.records import AuditRecord, ControlRecord, StoredSession
 
 _TENANTS = "SELECT tenant_id FROM audit_head UNION SELECT tenant_id FROM audit ORDER BY 1"
 _ALL_BEFORE = "SELECT seq, hash, body FROM audit WHERE tenant_id = ? AND (seq < 1 OR typeof(seq) <> 'integer')"
@@ -41,21 +28,17 @@ _SESSIONS = """
 SELECT session_id, tenant_id, session_key, agent_id, runner_id, workspace, usage, machine FROM session
 WHERE session_id > ? ORDER BY session_id LIMIT ?
 """
-_LIVE_COMMANDS = "SELECT body, NULL, id, tenant_id, session_id, state FROM command WHERE ended_ms IS NULL"
-_LIVE_APPROVALS = """
-SELECT body, NULL, id, tenant_id, session_id, state FROM approval WHERE state IN ('pending', 'granted')
-"""
-"""Each body with what else its reader needs, then the columns that the row is found by."""
-_HEAD = "SELECT count, last_hash FROM audit_head WHERE tenant_id = ?"
 
 
-class AuditRows:
+class AuditRows(BoundRows):
     """A snapshot of the audit tables. A value of a wrong type, which only tampering leaves, yields a bad record."""
+
+    _engine = "sqlite"
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         # A file of an older version has no personal values yet.
-        self._rows = queries.AUDIT_AFTER if database.execute(_HAS_PERSONAL).get else _WITHOUT_PERSONAL
+        self._records = queries.AUDIT_AFTER if database.execute(_HAS_PERSONAL).get else _WITHOUT_PERSONAL
 
     def tenants(self) -> list[str]:
         """Return every tenant that has records or a head."""
@@ -66,7 +49,7 @@ class AuditRows:
         for seq, hash_, body in self._database.execute(_ALL_BEFORE, (tenant_id,)).fetchall():
             yield _record(tenant_id, seq, hash_, body, None)
         after = 0
-        while page := self._database.execute(self._rows, (tenant_id, after, _PAGE)).fetchall():
+        while page := self._database.execute(self._records, (tenant_id, after, _PAGE)).fetchall():
             for seq, hash_, body, personal in page:
                 if not isinstance(seq, int):
                     return
@@ -75,21 +58,13 @@ class AuditRows:
 
     def head(self, tenant_id: str) -> tuple[int, str]:
         """Return the count and last hash that the database itself has stored."""
-        found = self._database.execute(_HEAD, (tenant_id,)).fetchone()
+        found = self._database.execute(queries.AUDIT_HEAD, (tenant_id,)).fetchone()
         return (int(found[0]), str(found[1])) if found else (0, FIRST_PREV)
 
     def noted(self, tenant_id: str) -> str | None:
         """Return the database's copy of the last checkpoint, as its fact has it."""
         found = self._database.execute(queries.STORE_VALUE, (CHECKPOINT_FACT + tenant_id,)).fetchone()
         return str(found[0]) if found else None
-
-    def bound(self) -> list[BoundRecord]:
-        """Read the rows that the log binds (H-5); an unreadable one is omitted, and so counts as removed."""
-        return [record for entity in BOUND for record in self._entities(entity)]
-
-    def live_commands(self) -> list[CommandRecord]:
-        """Read every command that has not ended."""
-        return self._read(_LIVE_COMMANDS, command_of, command_row)
 
     def sessions(self) -> Iterator[StoredSession]:
         """Read every session's row, with its control frames. A value of a wrong type is kept as unreadable."""
@@ -106,25 +81,8 @@ class AuditRows:
                                             body=_bytes(body))
                               for seq, message_id, body in controls if isinstance(seq, int)])
 
-    def live_approvals(self) -> list[ApprovalRecord]:
-        """Read every approval that is pending or granted."""
-        return self._read(_LIVE_APPROVALS, approval_of, approval_row)
-
-    def _entities(self, entity: Entity[Any]) -> list[Any]:
-        columns = ", ".join(column.name for column in entity.columns_in("sqlite") if not column.noted)
-        noted = entity.noted.name if entity.noted is not None else "NULL"
-        return self._read(f"SELECT body, {noted}, {columns} FROM {entity.table}", partial(record_of, entity),
-                          partial(searched, entity, "sqlite"))
-
-    def _read(self, statement: str, read: Callable[[Row], R], columns: Callable[[R], Row]) -> list[R]:
-        """Read rows and check that their key columns match their bodies."""
-        found: list[R] = []
-        for row in self._database.execute(statement).fetchall():
-            with suppress(msgspec.MsgspecError, TypeError):
-                record = read(row)
-                if columns(record)[: len(row) - 2] == row[2:]:
-                    found.append(record)
-        return found
+    def _rows(self, sql: str) -> list[Row]:
+        return self._database.execute(sql).fetchall()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.backends import rows
 from interlock.backends.audit_room import AuditedLedger, AuditRoom
-from interlock.backends.sql_reads import END_OF_TIME, SqlReading, events_of
+from interlock.backends.sql_reads import END_OF_TIME, events_of
 from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.readers import SqliteReaders
@@ -23,7 +23,6 @@ from interlock.command.audit.audit_tree import SubtreeHashes
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import (
     EVERY_SESSION,
-    CommandQuery,
     LaneName,
     LedgerError,
     Receipt,
@@ -35,7 +34,6 @@ from interlock.protocol.clock import iso
 from interlock.protocol.records import (
     ApprovalRecord,
     AuditRecord,
-    CommandRecord,
     Event,
     EventKind,
     IdempotencyRecord,
@@ -47,8 +45,6 @@ LEDGER_NAME = "ledger.db"
 """The file's name in a state directory."""
 SCOPES_A_PAGE = 1_000
 """Idempotency scopes that are read at once, so that loading them does not block others."""
-PRUNE_ROWS = 1_000
-"""Old answers that one transaction deletes: pruning must not delay others."""
 _NO_LIMIT = -1
 
 
@@ -65,7 +61,7 @@ async def open_ledger(path: Path, clock: Clock) -> SqliteLedger:
     return SqliteLedger(gateway_id, SqliteWriter(connection), SqliteReaders(path))
 
 
-class SqliteLedger(AuditedLedger, SqliteUpkeep, SqlReading[SqliteReaders]):
+class SqliteLedger(AuditedLedger, SqliteUpkeep):
     """See `interlock.ports.ledger.Ledger` for what each call guarantees."""
 
     _queries = queries
@@ -132,15 +128,6 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, SqlReading[SqliteReaders]):
         wanted = msgspec.json.encode(list(dict.fromkeys(lanes))).decode()
         return [SessionClock(*row) for row in await self._readers.rows(queries.SESSION_CLOCKS, wanted)]
 
-    async def commands(self, query: CommandQuery) -> list[CommandRecord]:
-        given = {"state": query.state, "agent_id": query.agent_id, "session_id": query.session_id,
-                 "actor_id": query.actor_id, "type": query.type}  # fmt: skip
-        filters = {column: value for column, value in given.items() if value is not None}
-        page = () if query.before is None else (query.before, query.tenant_id)
-        sql = queries.commands(tuple(filters), paged=bool(page))
-        found = await self._readers.rows(sql, query.tenant_id, *filters.values(), *page, query.limit)
-        return [rows.command_of(row) for row in found]
-
     async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
         one = () if actor_id is None else (actor_id,)
         sql = queries.executes_since(by_actor=actor_id is not None)
@@ -172,14 +159,6 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep, SqlReading[SqliteReaders]):
                 for (last,) in found:
                     earlier.add(last)
             self._earlier = earlier
-
-    async def prune_idempotency(self, before_ms: int) -> int:
-        pruned = 0
-        while True:
-            now: int = await self._writer.run(lambda transaction: transaction.prune_idempotency(before_ms, PRUNE_ROWS))
-            pruned += now
-            if now < PRUNE_ROWS:
-                return pruned
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         found = await self._readers.rows(queries.AUDIT_AFTER, tenant_id, after, limit)

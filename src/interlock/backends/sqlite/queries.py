@@ -137,10 +137,13 @@ def commands(filters: tuple[str, ...], *, paged: bool) -> str:
     """Select a page of a tenant's commands by these columns, newest first."""
     # A session has few commands, an agent or a state any number: a `+` keeps SQLite from using their index instead.
     other = "+" if "session_id" in filters else ""
-    where = "".join(f" AND {'' if column == 'session_id' else other}{column} = ?" for column in filters)
+    where = "".join(f" AND {'' if column == 'session_id' else other}{column} = ?{number}"
+                    for number, column in enumerate(filters, 2))
+    last = len(filters) + 2
     if paged:
-        where += " AND place < (SELECT place FROM command WHERE id = ? AND tenant_id = ?)"
-    return f"SELECT body FROM command WHERE tenant_id = ?{where} ORDER BY place DESC LIMIT ?"
+        where += f" AND place < (SELECT place FROM command WHERE id = ?{last} AND tenant_id = ?1)"
+        last += 1
+    return f"SELECT body FROM command WHERE tenant_id = ?1{where} ORDER BY place DESC LIMIT ?{last}"
 
 
 def executes_since(*, by_actor: bool) -> str:
@@ -336,7 +339,7 @@ DELETE FROM control WHERE session_id = ?1 AND seq <= coalesce(
 _OLD_FEED = """
 SELECT event.place FROM stream JOIN event ON event.place > stream.id << 32
                                          AND event.place <= (stream.id << 32) + stream.head
-WHERE stream.name = ?1 AND event.place < coalesce(
+WHERE stream.name = 't/' || ?1 AND event.place < coalesce(
     (SELECT e.place FROM event AS e WHERE e.place > stream.id << 32 AND e.place <= (stream.id << 32) + stream.head
      AND e.at_ms >= ?2 ORDER BY e.place LIMIT 1), (stream.id + 1) << 32)
 """

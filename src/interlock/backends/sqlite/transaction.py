@@ -238,12 +238,6 @@ class Transaction:
         epoch = self._epochs[lane] = int(self._execute(queries.TAKE_LANE, (lane,)).get)
         return epoch
 
-    def prune_idempotency(self, before_ms: int, limit: int) -> int:
-        """Delete up to `limit` old answers; returns how many."""
-        self.flush()
-        self._execute(queries.PRUNE_IDEMPOTENCY, (before_ms, limit))
-        return self._connection.changes()
-
     def _check_epoch(self, lane: str, epoch: int) -> None:
         held = self._epochs.get(lane)
         if held is None:
