@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
@@ -154,8 +155,11 @@ def files_of_backup(archive: Path) -> dict[str, str]:
         return {one.path: one.sha256 for one in msgspec.json.decode(listed.read(), type=BackupManifest).files}
 
 
-def made(archive: Path, listed: list[str], members: list[tarfile.TarInfo | tuple[str, bytes]], form: int = 1) -> Path:
-    """Write an archive by hand; what is listed has the digest of its name's bytes."""
+def made(archive: Path, listed: list[str], members: list[tarfile.TarInfo | tuple[str, bytes]], form: int = 1,
+         *, ledger: bool = True) -> Path:
+    """Write an archive by hand; what is listed has the digest of its name's bytes, also the `ledger`."""
+    if ledger:
+        listed, members = ["ledger.db", *listed], [("ledger.db", b"ledger.db"), *members]
     manifest = BackupManifest(format=form, made_at="", version="9.9", gateway_id="gw_x", files=[
         BackedUpFile(path, len(path), hashlib.sha256(path.encode()).hexdigest()) for path in listed])
     with tarfile.open(archive, "w:gz") as tar:
@@ -193,6 +197,47 @@ def test_a_forged_backup_writes_nothing_outside_its_directory(
     with pytest.raises(BackupRefused):
         restore_backup(archive, tmp_path / "restored")
     assert [path.name for path in tmp_path.iterdir()] == ["forged.tar.gz"]
+
+
+def test_a_list_without_a_ledger_is_refused_and_none_is_made_up(tmp_path: Path) -> None:
+    archive = made(tmp_path / "forged.tar.gz", ["a"], [("a", b"a")], ledger=False)
+    with pytest.raises(BackupRefused, match=r"does not name ledger\.db"):
+        restore_backup(archive, tmp_path / "restored")
+    assert [path.name for path in tmp_path.iterdir()] == ["forged.tar.gz"]
+
+
+def header(kind: bytes, **more: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo("b")
+    info.type, info.size, info.pax_headers = kind, 0, more
+    return info
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
+                                  tarfile.GNUTYPE_LONGLINK])
+def test_a_header_without_a_limit_is_refused_before_it_is_read(tmp_path: Path, kind: bytes) -> None:
+    archive = tmp_path / "forged.tar.gz"
+    forged = header(kind)
+    forged.size = 1 << 40
+    archive.write_bytes(gzip.compress(forged.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
+    with pytest.raises(BackupRefused, match="a header of 1099511627776 bytes"):
+        restore_backup(archive, tmp_path / "restored")
+
+
+@pytest.mark.parametrize("forged", [
+    header(tarfile.GNUTYPE_SPARSE),
+    header(tarfile.REGTYPE, **{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}),
+])
+def test_a_sparse_file_is_refused(tmp_path: Path, forged: tarfile.TarInfo) -> None:
+    archive = made(tmp_path / "forged.tar.gz", ["b"], [forged, ("c", b"0\n")])
+    with pytest.raises(BackupRefused, match="a sparse file"):
+        restore_backup(archive, tmp_path / "restored")
+
+
+def test_headers_that_follow_each_other_without_end_are_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "forged.tar.gz"
+    archive.write_bytes(gzip.compress(header(tarfile.XHDTYPE).tobuf(tarfile.USTAR_FORMAT) * 5_000))
+    with pytest.raises(BackupRefused, match="is damaged"):
+        restore_backup(archive, tmp_path / "restored")
 
 
 def test_a_newer_format_and_a_foreign_file_are_distinguished(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, Any, Self, cast
 
 import apsw
 import msgspec
@@ -41,12 +41,37 @@ BEFORE_LEDGER = ("gateway.key", "gateway.pub", "owner.key", "interlock.toml", "c
 AFTER_LEDGER = ("agents/*/sessions/*", "objects/**/*")
 MAX_MANIFEST_BYTES = 256 * 1024 * 1024
 """A longer list of files is not read: some million files."""
+MAX_HEADER_BYTES = 64 * 1024
+"""Maximum length of an entry's additional header, which is read into memory; the longest path needs far less."""
+ADDITIONAL = frozenset({tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
+                        tarfile.GNUTYPE_LONGLINK})
+"""Types of additional headers."""
+SPARSE = "it holds a sparse file"
 CHUNK_BYTES = 1 << 20
 COMPRESSION = 3
 
 
 class BackupRefused(Exception):
     """Raised if nothing was written; one sentence with the remedy."""
+
+
+class BackupEntry(tarfile.TarInfo):
+    """An entry of an archive. The archive may come from anyone: what tarfile would read into memory without a limit is
+    refused before it is read."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Parse a header. Raises tarfile.ReadError for one that no backup has."""
+        entry = super().frombuf(buf, encoding, errors)
+        if entry.type in ADDITIONAL and entry.size > MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"it has a header of {entry.size} bytes")
+        if entry.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError(SPARSE)
+        return entry
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        """Refuse the newer form of a sparse file, whose map is in the file itself."""
+        raise tarfile.ReadError(SPARSE)
 
 
 class BackedUpFile(msgspec.Struct, frozen=True):
@@ -236,7 +261,7 @@ def _unpack(archive: Path, copy: Path) -> BackupReport:
     """Unpack into `copy`, which is created, and verify. Raises BackupRefused."""
     copy.mkdir(mode=0o700)
     try:
-        with tarfile.open(archive, mode="r|gz") as tar:
+        with tarfile.open(archive, mode="r|gz", tarinfo=BackupEntry) as tar:
             members = iter(tar)
             manifest = _manifest(archive, tar, members)
             listed = {one.path: one for one in manifest.files}
@@ -246,7 +271,7 @@ def _unpack(archive: Path, copy: Path) -> BackupReport:
                 if expected is None or source is None:
                     raise _damaged(archive, f"it holds {member.name!r}, which its list does not name")
                 _write(copy, expected, source, archive)
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, EOFError, OSError, ValueError, RecursionError) as error:
         of_archive = (FileExistsError, IsADirectoryError, NotADirectoryError)  # It names one file twice, or as both.
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, of_archive):
             raise
@@ -276,6 +301,8 @@ def _manifest(archive: Path, tar: tarfile.TarFile, members: Iterator[tarfile.Tar
         parts = PurePosixPath(one.path).parts
         if not parts or one.path.startswith("/") or ".." in parts or "\0" in one.path:
             raise _damaged(archive, f"its list names {one.path!r}")
+    if all(one.path != LEDGER_NAME for one in manifest.files):
+        raise _damaged(archive, f"its list does not name {LEDGER_NAME}")
     return manifest
 
 
