@@ -69,6 +69,14 @@ async def test_a_large_body_is_read_off_the_loop_and_just_as_strictly() -> None:
     assert caught.value.errors[0].pointer == "/a"
 
 
+def test_sixteen_digits_are_an_integer_within_2_53_or_refused() -> None:
+    assert parse_json(b'{"n":9007199254740991}') == {"n": 2**53 - 1}
+    with pytest.raises(Problem, match="beyond") as caught:
+        parse_json(b'{"n":9007199254740992}')
+    assert [place.pointer for place in caught.value.errors] == ["/n"]
+    assert parse_json(b'{"n":"9007199254740992"}') == {"n": "9007199254740992"}
+
+
 def test_mistakes_are_counted_up_to_a_bound() -> None:
     with pytest.raises(Problem) as caught:
         parse_json(b"[" + b",".join([b"9007199254740993"] * 100) + b"]")

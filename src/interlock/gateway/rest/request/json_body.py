@@ -75,14 +75,18 @@ def _a_float(_text: str) -> Any:
 _plain_decoder = msgspec.json.Decoder(float_hook=_a_float)
 _plain_encoder = msgspec.json.Encoder()
 _sorted_encoder = msgspec.json.Encoder(order="sorted")
-_LONG_NUMBER = re.compile(rb"[0-9]{16}")
+_DIGITS = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256))
+"""Maps every digit to 0 and every other byte to a blank."""
+_LONG_NUMBER = b"0" * 16
+"""What such a map shows of digits that may be an integer beyond 2^53. It finds them in a fraction of the time that an
+expression takes."""
 
 
 def _plain(raw: bytes) -> Any:
     """Parse a body that is encoded as this gateway would encode it: then it has no duplicate key, every string is
     complete, and the other requirements of I-JSON show in its bytes. None if it is not, or is `null`: then it is parsed
     carefully."""
-    if raw.count(b"{") + raw.count(b"[") > MAX_JSON_DEPTH or _LONG_NUMBER.search(raw) is not None:
+    if raw.count(b"{") + raw.count(b"[") > MAX_JSON_DEPTH or _LONG_NUMBER in raw.translate(_DIGITS):
         return None
     try:
         value = _plain_decoder.decode(raw)
