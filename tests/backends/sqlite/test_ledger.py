@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sqlite3
 import subprocess
@@ -12,9 +13,9 @@ import pytest
 
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit.audit_check import verify_records
-from interlock.ports.ledger import Append, AuditAppend, LaneName, WriteBatch
+from interlock.ports.ledger import Append, AuditAppend, LaneName, PutIdempotency, WriteBatch
 from interlock.protocol.clock import iso
-from interlock.protocol.records import AuditDraft
+from interlock.protocol.records import AuditDraft, IdempotencyRecord
 
 pytestmark = pytest.mark.anyio
 
@@ -54,6 +55,22 @@ async def test_everything_is_still_stored_after_reopening(tmp_path: Path) -> Non
                                            AuditAppend(DRAFT)]))).numbers == [1, 2]
     assert await again.take(LaneName("", "lane")) == 2
     assert [event.body for event in await again.events("t1", "s/2", 0, 9)] == [b"2"]
+    await again.close()
+
+
+@pytest.mark.req("M-1")
+async def test_answers_of_an_earlier_run_are_found_once_their_scopes_are_loaded(tmp_path: Path) -> None:
+    stored = [IdempotencyRecord(tenant_id="t1", scope=scope, fingerprint="f", status=202, headers={}, body=b"{}",
+                                created_ms=0) for scope in ("first", "second")]
+    ledger = await open_ledger(tmp_path / "ledger.db", CLOCK)
+    await ledger.commit(WriteBatch(list(map(PutIdempotency, stored))))
+    await ledger.close()
+
+    again = await open_ledger(tmp_path / "ledger.db", CLOCK)
+    assert await again.idempotency("first", "t1") == stored[0], "while the scopes are being loaded"
+    await asyncio.gather(*(task for task in asyncio.all_tasks() if "_learn_scopes" in repr(task)))
+    assert [await again.idempotency(one.scope, "t1") for one in stored] == stored
+    assert await again.idempotency("third", "t1") is None
     await again.close()
 
 

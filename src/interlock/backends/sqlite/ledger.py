@@ -16,7 +16,6 @@ from interlock.backends.sql_reads import END_OF_TIME, events_of
 from interlock.backends.sqlite import entities, queries
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.readers import SqliteReaders
-from interlock.backends.sqlite.transaction import Absent
 from interlock.backends.sqlite.upkeep import SqliteUpkeep
 from interlock.backends.sqlite.writer import Measured, SqliteWriter
 from interlock.command.audit.audit_tree import SubtreeHashes
@@ -73,8 +72,8 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep):
         self._readers = readers
         self._room = AuditRoom()
         self._learning: asyncio.Task[None] | None = None
-        self._earlier: Absent | None = None
-        """Idempotency scopes that the file did not have when it was opened, once they are loaded."""
+        self._learned = False
+        """Whether the idempotency scopes that the file had when it was opened are loaded."""
 
     def measure(self, measured: Measured, stepwise: Callable[[str], None] = lambda _reason: None) -> None:
         """Call `measured` with the batches and the seconds of each transaction, on the writer's thread. `stepwise` is
@@ -146,19 +145,19 @@ class SqliteLedger(AuditedLedger, SqliteUpkeep):
     async def idempotency(self, scope: str, tenant_id: str) -> IdempotencyRecord | None:
         if self._learning is None:
             self._learning = asyncio.create_task(self._learn_scopes())
-        elif self._earlier is not None and scope in self._earlier and scope in self._writer.absent_scopes:
+        elif self._learned and scope in self._writer.absent_scopes:
             return None
         found = await self._readers.row(queries.IDEMPOTENCY, scope)
         return rows.idempotency_of(tenant_id, scope, found) if found else None
 
     async def _learn_scopes(self) -> None:
         """Load the scopes of earlier runs; until all are loaded, every key is looked up."""
-        earlier, last = Absent(), ""
+        absent, last = self._writer.absent_scopes, ""
         with suppress(LedgerError):
             while found := await self._readers.rows(queries.IDEMPOTENCY_SCOPES, last, SCOPES_A_PAGE):
                 for (last,) in found:
-                    earlier.add(last)
-            self._earlier = earlier
+                    absent.add(last)
+            self._learned = True
 
     async def audit(self, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
         found = await self._readers.rows(queries.AUDIT_AFTER, tenant_id, after, limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import get_args
 
 import apsw
@@ -73,21 +74,23 @@ def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, given: 
 class Absent:
     """Knows of most idempotency scopes at once that they were never added: nearly every command comes under a key of
     its own. A Bloom filter: what was added is never called absent; of the rest, one in hundreds is looked up in vain.
-    One thread adds; any may ask."""
+    Any thread may add or ask."""
 
     def __init__(self) -> None:
         self._parts = [_part()]
         self._count = 0
+        self._adding = Lock()  # Two threads that set bits of one byte would lose one.
 
     def add(self, scope: str) -> None:
         """Add a scope, which is never reported absent again."""
-        if self._count >= SCOPES:
-            self._parts = [*self._parts, _part()]
-            self._count = 0
-        self._count += 1
-        part = self._parts[-1]
-        for bit in _bits(scope):
-            part[bit >> 3] |= 1 << (bit & 7)
+        with self._adding:
+            if self._count >= SCOPES:
+                self._parts = [*self._parts, _part()]
+                self._count = 0
+            self._count += 1
+            part = self._parts[-1]
+            for bit in _bits(scope):
+                part[bit >> 3] |= 1 << (bit & 7)
 
     def __contains__(self, scope: str) -> bool:
         """Return whether the scope was certainly never added."""

@@ -68,7 +68,7 @@ class SqliteWriter:
 
     @property
     def absent_scopes(self) -> Absent:
-        """Idempotency scopes that were not written since the ledger was opened."""
+        """Idempotency scopes that were not written since the ledger was opened, nor added by the caller."""
         return self._transaction.absent_scopes
 
     async def run(self, work: Work) -> Any:
