@@ -256,6 +256,14 @@ async def test_nothing_is_published_before_it_is_durable() -> None:
     assert (len(table.wire.sent), table.wire.acks[session_id]) == (sent + 1, acked + 1)
 
 
+async def test_a_waiting_lane_holds_no_effects_of_its_last_decision() -> None:
+    table = Place()
+    session_id = (await table.execute()).target.session_id
+    shell = await table.lane(session_id)
+    await table.execute(target=Target(session_id=session_id))
+    assert not any(shell.lane.out)
+
+
 @pytest.mark.req("C-4")
 async def test_a_stopping_gateway_answers_waiting_requests() -> None:
     table = Place()

@@ -199,6 +199,10 @@ class Lane:
         self.out = Out([], [], [], [], [])
         self.controls = {}
 
+    def end(self) -> None:
+        """Drop the effects of a decision, once they are done: a lane that waits holds none of them."""
+        self.out = Out([], [], [], [], [])
+
     def advance_to(self, at: int) -> None:
         """Record the index of the input that is decided next."""
         self.at_input = at

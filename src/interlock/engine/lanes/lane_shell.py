@@ -273,6 +273,7 @@ class LaneShell:
             else:
                 reply.set_result(answer)
         self._arm(lane.due_ms if lane.out.writes else lane.deadline_ms())
+        lane.end()
 
     def _left_to(self, lane: Lane) -> Iterator[Callable[[Lane], None]]:
         """Yield the signals to send for a lane that leaves something to do."""
