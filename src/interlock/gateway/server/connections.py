@@ -6,12 +6,11 @@ import asyncio
 import socket
 import struct
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
-from websockets.http11 import Request
 
 from interlock.gateway.rest.answers import encode, problem_document
 from interlock.protocol.limits import KIB
@@ -71,11 +70,16 @@ class HttpConnection(HttpToolsProtocol):
     _running: Any = None
     """The request whose response is under way, or was the last: `cycle` is the newest one, which may wait for it."""
 
+    def connection_made(self, transport: Any) -> None:
+        """Start a connection. Its state is part of the scope of each of its requests, and of the WebSocket that it may
+        become."""
+        super().connection_made(transport)
+        self.app_state = self.app_state | _ways(transport)
+
     def on_message_begin(self) -> None:
         """Create the scope of a request."""
         super().on_message_begin()
         self._head = self._unread = 0
-        cast("dict[str, Any]", self.scope)["state"].update(_ways(self.transport))
 
     def on_url(self, url: bytes) -> None:
         """Process a piece of the target. The parser forwards exceptions, and the request is refused."""
@@ -196,11 +200,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
         elif not self.close_sent:
             self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message has at most {MAX_FRAGMENTS} fragments")
             self.handle_parser_exception()
-
-    def handle_connect(self, event: Request) -> None:
-        """Create the scope, and call the application."""
-        super().handle_connect(event)
-        cast("dict[str, Any]", self.scope)["state"].update(_ways(self.transport))
 
 
 HEAD_TIMEOUT_S = 10.0
