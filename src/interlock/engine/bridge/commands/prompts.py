@@ -99,11 +99,13 @@ def read_payload(raw: bytes) -> ExecutePayload:
         return _landing(payload)
     if not payload.messages:
         raise malformed("/payload/messages", "there is no message")
+    blank = True
     for index, message in enumerate(payload.messages):
         if not message.content:
             raise malformed(f"/payload/messages/{index}/content", "the message has no content")
-    parts = (part for message in payload.messages for part in message.content)
-    if all(part.contentType == "text" and isinstance(part.value, str) and not part.value.strip() for part in parts):
+        for part in message.content:
+            blank = blank and part.contentType == "text" and isinstance(part.value, str) and not part.value.strip()
+    if blank:
         raise malformed("/payload/messages", "no message says anything")
     return payload
 
