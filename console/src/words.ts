@@ -28,7 +28,7 @@ export const english = {
   fold: 'Show less',
   folded: 'A part of the change is folded. Show all of it to allow it.',
   hidden: 'Characters that are invisible or turn the text are shown as <U+…>.',
-  held: 'Held by',
+  held: 'Box',
   ways: 'Keep a rule, or change the input',
   host: 'Host',
   key: 'Key',

@@ -19,6 +19,9 @@ def test_a_call_is_tried_and_the_deciding_rule_shown(browser: Any, stack: Stack)
         page.get_by_role("link", name="Policy").click()
         page.locator("#rules li").first.wait_for()
         assert page.locator("#rules li").count() == len(stack.get("/v1/policy")["rules"])
+        sources = {rule["source"] for rule in stack.get("/v1/policy")["rules"]}
+        assert sources == {"shipped"}
+        assert set(page.locator("#rules li > .quiet").all_inner_texts()) == {"ships with Interlock"}
         for label, value in (("Agent", "shell"), ("Tool", "shell"), ("Command line", "ls"), ("Directory", "/tmp")):
             page.locator("#try").get_by_label(label, exact=True).fill(value)
         page.get_by_role("button", name="Which rule decides?").press("Enter")
@@ -37,7 +40,7 @@ def test_a_remembered_rule_is_revoked_after_a_second_click(browser: Any, stack: 
     with page_of(browser, stack, "/console/policy") as page:
         page.get_by_role("button", name="Revoke").click()
         assert "revoked_at" not in stack.get("/v1/policy/rules")["rules"][0]
-        page.get_by_role("button", name="such calls are asked for again").click()
+        page.get_by_role("button", name="such calls need an approval again").click()
         page.get_by_text("revoked by user:owner").wait_for()
         assert stack.get("/v1/policy/rules")["rules"][0]["revoked_by"] == "user:owner"
 
@@ -55,7 +58,7 @@ def test_a_rule_is_replayed_on_recorded_calls(browser: Any, stack: Stack) -> Non
         changed.filter(has_text="Ask → Deny").wait_for()
         assert "tried-in-the-console" in changed.inner_text()
         page.locator("#replayed li", has_text="echo untouched").filter(has_text="Ask → Ask").wait_for()
-        form.get_by_label("Only calls that would be decided otherwise").check()
+        form.get_by_label("Only calls whose decision would change").check()
         form.get_by_role("button", name="Replay").press("Enter")
         page.locator("#replayed li", has_text="echo untouched").wait_for(state="detached")
         changed.filter(has_text="Ask → Deny").wait_for()

@@ -61,6 +61,6 @@ def test_only_added_text_of_an_edit_is_searched(browser: Any, stack: Stack) -> N
 def test_no_other_way_to_vote_is_named_for_an_approval_that_needs_a_passkey(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch signed", "signed")
     with page_of(browser, stack, f"/a/{approval}") as page:
-        page.get_by_text("It counts votes with a passkey alone").wait_for()
+        page.get_by_text("Only votes with a passkey count").wait_for()
         page.locator(".end").wait_for(state="attached")
         assert page.get_by_text(f"interlock approve {approval}").count() == 0

@@ -123,7 +123,7 @@ def test_the_settings_show_the_retention_of_each_kind(browser: Any, stack: Stack
         plan = stack.get("/v1/retention")
         kept = page.locator("#retention").inner_text()
         assert (f"{plan['keep_ms'] // day_ms} days after" if plan["keep_ms"] else "for ever") in kept
-        assert "the audit log: until somebody removes them" in kept
+        assert "the audit log: until a person removes them" in kept
         page.route("**/v1/retention", lambda one: one.fulfill(json={
             "keep_ms": None, "answers_ms": day_ms, "usage_ms": 5_400_000, "last_pruned_at": None}))
         page.reload()

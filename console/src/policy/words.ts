@@ -18,8 +18,8 @@ const english = {
   missed: 'does not fit: {0}',
   more: 'There were more than these.',
   nothing: 'Nothing is remembered. An approval with “always” adds a rule.',
-  onlyChanged: 'Only calls that would be decided otherwise',
-  order: 'The first rule that fits decides. A call that none fits is asked for.',
+  onlyChanged: 'Only calls whose decision would change',
+  order: 'The first rule that fits decides. If none fits, a person is asked.',
   path: 'Path',
   pattern: 'Command (regular expression)',
   remembered: 'Remembered rules',
@@ -27,12 +27,13 @@ const english = {
   replay: 'Replay on recorded calls',
   replayHint: 'Up to 200 calls of the newest 20 sessions: what was decided, and what would be if this rule came first. Without a rule: what the rules in force would decide. Nothing is run or changed.',
   replaySend: 'Replay',
-  replayed: 'Decided otherwise: {0}. Sessions read: {1}.',
+  replayed: 'Decisions that would change: {0}. Sessions read: {1}.',
   revoke: 'Revoke',
-  revokeSure: 'Revoke it: such calls are asked for again',
+  revokeSure: 'Revoke it: such calls need an approval again',
   revoked: 'revoked by {0}',
   rules: 'Rules in force, in order',
   said: 'from {0}, {1}',
+  shipped: 'ships with Interlock',
   title: 'Policy',
   tool: 'Tool',
   tryHint: 'Nothing is run.',
@@ -74,6 +75,7 @@ const korean: Record<keyof typeof english, string> = {
   revoked: '{0} 철회함',
   rules: '적용 중인 규칙 (순서대로)',
   said: '{0}, {1}',
+  shipped: 'Interlock 기본 규칙',
   title: '정책',
   tool: '도구',
   tryHint: '아무것도 실행되지 않습니다.',
@@ -94,4 +96,9 @@ export function say(word: PolicyWord, ...values: (string | number)[]): string {
 /** An effect of a rule in words. */
 export function effectOf(effect: string): string {
   return effect === 'allow' || effect === 'deny' || effect === 'ask' ? say(effect) : effect;
+}
+
+/** Where a rule comes from, in words. */
+export function sourceOf(source: string): string {
+  return say(source === 'shipped' ? 'shipped' : source === 'remembered' ? 'rememberedSource' : 'config');
 }

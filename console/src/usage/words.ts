@@ -18,7 +18,7 @@ const english = {
   loading: 'Loading…',
   model: 'Model',
   none: 'Nothing was used in this time.',
-  noBudgets: 'No budget is set. The config sets them: [[budgets]].',
+  noBudgets: 'No budget is set: see [[budgets]] in the config.',
   output: 'Tokens out',
   person: 'Person',
   perTurn: 'at most {0} tokens a turn',
