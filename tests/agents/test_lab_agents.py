@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 from agents.lab import DRIVEN, lab_agent
-from interlock.box.host import Host, survey
+from interlock.box.host import Host
 from interlock.model_stand_in import ModelServer, chunk_texts
 from interlock.runner.session.session_box import Boxing
 from runner.stage import Stage, stage
+from this_host import HOST
 
 pytestmark = pytest.mark.anyio
 ASK = ["claude-acp", "gemini", "kimi", "opencode", "qwen"]
@@ -76,9 +77,8 @@ async def test_a_command_runs_only_after_a_grant(name: str, decision: Any, opene
 @pytest.mark.parametrize("name", DRIVEN)
 @pytest.mark.parametrize("kind", ["namespace", "landlock"])
 async def test_an_agent_works_behind_walls(name: str, kind: Any, tmp_path: Path, model_server: ModelServer) -> None:
-    host = survey()
-    if kind not in host.kinds:
-        pytest.skip(f"no {kind} here: {host.missing.get(kind, host.why_none)}")
+    if kind not in HOST.kinds:
+        pytest.skip(f"no {kind} here: {HOST.missing.get(kind, HOST.why_none)}")
     for directory in ("work", "home", "state", "temporary"):
         (tmp_path / directory).mkdir()
     (tmp_path / "state" / "owner.key").write_text("the-key-itself")

@@ -13,12 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.box.host import survey
 from runner import kernel_session
 from runner.kernel_session import Seen
 from runner.staged_overlay import Overlay, after_now, tree
+from this_host import HOST
 
-HOST = survey()
 pytestmark = [pytest.mark.req("H-17"), pytest.mark.skipif(bool(HOST.no_overlay), reason=HOST.no_overlay)]
 PLAIN_USER = 65_534
 LANDED = {"edited": "ONE\n", "lib": "directory", "lib/c": "new\n", "script": "script", "link": "-> edited",

@@ -7,16 +7,15 @@ import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from interlock.box.host import Host, survey
 from interlock.box.reach import Endpoint, Reach
 from interlock.box.walls import Walls
 from interlock.runner.process import outlet
 from interlock.runner.process.process import AgentProcess
+from this_host import HOST
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-19")]
 
@@ -56,15 +55,10 @@ tried("own", lambda: connect(socket.AF_INET, own.getsockname()))
 """
 
 
-@cache
-def host() -> Host:
-    return survey()
-
-
 @pytest.fixture(autouse=True)
 def able() -> None:
-    if host().network is not None:
-        pytest.skip(f"no network of an agent's own here: {host().network}")
+    if HOST.network is not None:
+        pytest.skip(f"no network of an agent's own here: {HOST.network}")
 
 
 async def ran(place: Path, argv: Sequence[str], reach: Reach | None = None, reports: list[str] | None = None,
