@@ -25,7 +25,7 @@ class Identity(NamedTuple):
 def identity(prefix: int = nkeys.PREFIX_BYTE_USER) -> Identity:
     """Create a key pair, for a user or the kind of the prefix."""
     seed = bytes(nkeys.encode_seed(os.urandom(32), prefix))
-    return Identity(seed.decode(), nkeys.from_seed(bytearray(seed)).public_key.decode())
+    return Identity(seed.decode(), nkeys.from_seed(bytearray(seed)).public_key.decode())  # pyright: ignore[reportAttributeAccessIssue] - bytes
 
 
 class Operator:

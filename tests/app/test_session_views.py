@@ -38,14 +38,14 @@ class ViewStage(Table):
         super().__init__(RuleSet([Rule(name="all", effect="allow", door="command", type="execute")]))
         self.engine.chats.configure(ChatSettings(naming=Naming("per-peer")))
         self.file = state / "agents/shell/sessions/sessions.json"
-        self.state = state
+        self.directory = state
         self.ticks = ManualClock()
         self.messages = 0
         self.begin_views()
 
     def begin_views(self, stopwatch: Callable[[], float] = time.monotonic) -> None:
         """A gateway starts on the state directory, with the same rows."""
-        self.views = SessionViews(self.state, self.engine, self.ticks, stopwatch)
+        self.views = SessionViews(self.directory, self.engine, self.ticks, stopwatch)
 
     async def receive(self, peer: str, text: str = "hello") -> str:
         def remember(_accepted: Any) -> IdempotencyRecord:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from engine.conversation import OWNER, Table
+from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.card.asked_by import names
 from interlock.command.policy.policy import RuleSet
 from interlock.command.policy.presets import rules_of
@@ -68,6 +69,7 @@ async def test_the_card_shows_the_box_and_the_row_cannot_be_given_another_one() 
     assert "behind walls (namespace): open network; writes are not held" in names(asked)
     record = await table.ledger.approval(asked.id, "default")
     assert record is not None
+    assert isinstance(table.ledger, MemoryLedger)
     table.ledger._approvals[asked.id] = msgspec.structs.replace(
         record, approval=msgspec.structs.replace(asked, box=CLOSED))
     table.begin()
@@ -159,6 +161,7 @@ async def test_an_edited_row_does_not_start_without_its_box() -> None:
     assert record is not None
     assert record.needs_box == CLOSED
     table.begin()
+    assert isinstance(table.ledger, MemoryLedger)
     table.ledger._commands[second.id] = msgspec.structs.replace(record, needs_box=None)
     await table.reattach(session_id, 9)
     ended = await now(table, second)

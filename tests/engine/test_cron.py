@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from engine.test_chats import OPEN, ChatTable
+from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge import entries
 from interlock.engine.cron import GRACE_MS, CronJob, Crons
@@ -52,6 +53,7 @@ class CronTable(ChatTable):
 
     async def messages(self) -> list[str]:
         """The messages of jobs to agents, in order."""
+        assert isinstance(self.ledger, MemoryLedger)
         return [record.command.created_at for record in sorted(
             self.ledger._commands.values(), key=lambda one: one.created_ms) if record.origin == "cron"]
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from engine.test_chats import ChatTable
 from interlock.app.hooks import cron_jobs, open_hooks
+from interlock.backends.memory.ledger import MemoryLedger
 from interlock.channels.webhook import signature
 from interlock.command.policy.policy import RuleSet
 from interlock.config import ConfigError, parse
@@ -48,6 +49,7 @@ async def serving_hook(
 ) -> AsyncIterator[tuple[Gateway, ChatTable, SmallDesk]]:
     """A gateway with the hook `github` before the engine's own chats."""
     table, desk = ChatTable(policy) if policy is not None else ChatTable(), SmallDesk()
+    assert isinstance(table.ledger, MemoryLedger)
     desk.ledger, desk.chats, desk.doors = table.ledger, table.engine.chats, {"github": hook(**fields)}
     async with running(60, desk=desk) as gateway:
         yield gateway, table, desk
@@ -236,6 +238,7 @@ message = "write the report"
 async def test_jobs_are_listed_and_run_by_hand_once_per_request() -> None:
     config = parse('[cron.report]\nschedule = "0 9 * * *"\nmessage = "go"\nagent = "shell"\ntime_zone = "UTC"\n', "f")
     table, desk = ChatTable(), SmallDesk()
+    assert isinstance(table.ledger, MemoryLedger)
     desk.ledger, desk.chats, desk.jobs = table.ledger, table.engine.chats, cron_jobs(config)
     async with running(60, desk=desk) as gateway:
         listed = (await gateway.http.get("/v1/cron")).json()["items"]

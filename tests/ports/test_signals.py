@@ -14,7 +14,7 @@ def test_an_event_reaches_every_receiver_in_the_order_of_connecting() -> None:
     revoked.connect(lambda key, count: seen.append(("first", key, count)))
     revoked.connect(lambda key, count: seen.append(("second", key, count)))
 
-    revoked("key_1", count=2)
+    revoked("key_1", count=2)  # pyright: ignore[reportCallIssue] - the receivers name it
 
     assert seen == [("first", "key_1", 2), ("second", "key_1", 2)]
 

@@ -126,7 +126,9 @@ def test_a_stream_dropped_in_the_loop_receives_nothing_more() -> None:
     given = chat.flow.send(feed(1))
     assert isinstance(given, Give)
     watched.drop("events")
-    assert json.loads(chat.flow.send(None).text) == {"op": "unsubscribe", "ref": "events"}
+    sent = chat.flow.send(None)
+    assert isinstance(sent, SendMessage)
+    assert json.loads(sent.text) == {"op": "unsubscribe", "ref": "events"}
     chat.play(feed(2), feed(3, "other"), end("over", "other"))
     assert chat.results() == [3, "StreamEnd"]
 

@@ -19,6 +19,7 @@ from interlock.agents.builtin.cache import Cache, ContextEntry, ContextUnknown
 from interlock.model_stand_in import AFTER_TOOL, ModelServer
 from interlock.model_stand_in.answers import OUTPUT_TOKENS
 from interlock.protocol import payloads as p
+from interlock.protocol.envelope import Frame
 from interlock.session.context.compaction_plan import CompactionSettings, plan
 from interlock.session.context.compaction_plan import Path as EntryPath
 from interlock.session.context.provider_context import cleaned
@@ -178,7 +179,7 @@ def form(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-async def overflowed(scene: Stage) -> p.AgentError:
+async def overflowed(scene: Stage) -> Frame:
     while (outcome := await scene.next("agent.error", "session.turn.end")).type == "agent.error":
         if outcome.payload.error_code == "CONTEXT_OVERFLOW":
             return outcome

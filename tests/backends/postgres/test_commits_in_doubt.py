@@ -138,7 +138,8 @@ async def test_a_command_of_unknown_outcome_is_reported_and_found_by_its_key(
     async with session(here) as (_, session_id):
         with monkeypatch.context() as impatient:
             impatient.setattr(writer, "WAIT_FOR_SERVER_S", 0.01)
-            proxy.on_commit, proxy.down = [breaks], True
+            proxy.on_commit = [breaks]
+            proxy.down = True
             answer = await here.execute("in doubt", KEY, session_id=session_id)
             proxy.down = False
         assert is_retryable(answer), answer
@@ -181,7 +182,8 @@ async def test_a_claim_of_unknown_outcome_leaves_the_lane_available(
     await leases.leave("i_dead")
     with monkeypatch.context() as impatient:
         impatient.setattr(writer, "WAIT_FOR_SERVER_S", 0.01)
-        proxy.on_commit, proxy.down = ["after"], True
+        proxy.on_commit = ["after"]
+        proxy.down = True
         with pytest.raises(OutcomeUnknown):
             await leases.claim([(lane, None)], "i_heir")
         proxy.down = False

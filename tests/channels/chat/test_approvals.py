@@ -147,7 +147,8 @@ async def test_a_card_that_telegram_rejects_is_resent_shorter_and_then_undeliver
         async with asked(gateway, api, Places()):
             message = await api.until_posted(ANN, "cannot be shown here")
             assert [one["text"] for one in buttons_of(message)] == ["Read and decide"]
-        api.refusals, places = [refused, refused], Places()
+        api.refusals = [refused, refused]
+        places = Places()
         async with asked(gateway, api, places), asyncio.timeout(30):
             while not places.undelivered:
                 await asyncio.sleep(0)

@@ -25,6 +25,7 @@ def event(**fields: Any) -> Envelope:
 def test_a_message_begins_a_thread_that_is_a_session() -> None:
     message = read_envelope(event(), BOT)
     assert message == ChatMessage(Spot("D1", "1.1"), "UANN", "1.1", "hello", True, None, None, (), "slack", True)
+    assert isinstance(message, ChatMessage)
     body = message.body(BOT, [])
     assert (body.channel, body.chat_type, body.peer, body.thread_id, body.topic_id) == (
         "slack", "direct", "UANN", "1.1", None)

@@ -53,6 +53,7 @@ GROUP = {"id": -100, "type": "supergroup", "title": "The team"}
 def test_a_direct_message_comes_from_its_peer() -> None:
     received = read_update(update(), ME, "mention")
     assert received == ChatMessage(Spot(7), 7, 5, "hello", True, None, None)
+    assert isinstance(received, ChatMessage)
     body = received.body("interlock_bot", [])
     assert (body.channel, body.chat_type, body.peer, body.sender) == ("telegram", "direct", "7", "7")
     assert body.group_id is None

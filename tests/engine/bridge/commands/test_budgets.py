@@ -219,7 +219,7 @@ async def test_a_queued_prompt_ends_as_quota_exceeded_after_a_denial() -> None:
     await uses(table, session_id, usd=2.0)
     waiting = await table.execute(target=Target(agent_id="shell"))
     first, second = sorted([one.approval for one in await table.ledger.approvals("default", "pending", None, 10)],
-                           key=lambda one: one.command_id)
+                           key=lambda one: str(one.command_id))
     assert (first.command_id, second.command_id) == (command.id, waiting.id)
     await table.vote(second.id, "deny")
     record = await table.ledger.command(waiting.id, "default")

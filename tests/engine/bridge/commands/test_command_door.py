@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from engine.conversation import Table
+from interlock.backends.memory.ledger import MemoryLedger
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge.lane_state import Limits
 from interlock.protocol import payloads as p
@@ -82,6 +83,7 @@ async def test_a_row_edited_to_drop_its_condition_does_not_run() -> None:
     record = await table.ledger.command(second.id, "default")
     assert record is not None
     assert record.needs_asking
+    assert isinstance(table.ledger, MemoryLedger)
     table.ledger._commands[second.id] = msgspec.structs.replace(record, needs_asking=False)
     await table.reattach(first.target.session_id, 9)
     ended = await now(table, second)
@@ -244,6 +246,7 @@ async def test_a_row_that_gets_its_condition_back_by_sql_does_not_run() -> None:
     await table.restart()
     record = await table.ledger.command(queued.id, "default")
     assert record is not None
+    assert isinstance(table.ledger, MemoryLedger)
     table.ledger._commands[queued.id] = msgspec.structs.replace(record, needs_asking=True)
     await table.reattach(session_id, 9)
     assert (await now(table, queued)).state == "canceled"

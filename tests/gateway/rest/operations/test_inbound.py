@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.test_chats import ChatTable
+from interlock.backends.memory.ledger import MemoryLedger
 from small_gateway.desk import SmallDesk
 from small_gateway.running import Gateway, running
 
@@ -20,6 +21,7 @@ HELLO = {"channel": "telegram", "chat_type": "direct", "sender": "ann", "text": 
 async def chatting(**settings: Any) -> AsyncIterator[tuple[Gateway, ChatTable]]:
     """A gateway whose chats are the engine's own."""
     table, desk = ChatTable(**settings), SmallDesk()
+    assert isinstance(table.ledger, MemoryLedger)
     desk.ledger, desk.chats = table.ledger, table.engine.chats
     async with running(60, desk=desk) as gateway:
         yield gateway, table
