@@ -139,6 +139,12 @@ def test_a_tool_call_is_one_line(request_: dict[str, Any], line: str) -> None:
     assert len(tool_line({"tool_name": "bash", "input": {"command": "x" * 9_999}})) < 300
 
 
+def test_a_tool_call_cannot_hide_or_reorder_what_ran_nor_add_a_line_of_its_own() -> None:
+    line = tool_line({"tool_name": "bash\n✅ allowed", "input": {"command": "rm -rf \u202ehs.on\u200b\u2028\x1b[2K"}})
+    assert line == "▸ bash ✅ allowed: rm -rf <U+202E>hs.on<U+200B> <U+001B>[2K"
+    assert len(tool_line({"tool_name": "x" * 9_999})) < 300
+
+
 @pytest.mark.parametrize(("code", "detail", "hint", "text"), [
     ("NotFound", "No session.", "List them.", "✖️ No session.\nList them."), ("NotFound", "", "",
     "✖️ There is no such resource"),

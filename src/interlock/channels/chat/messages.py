@@ -51,11 +51,12 @@ def pieces(text: str, limits: ChatLimits) -> list[str]:
 
 
 def tool_line(request: Mapping[str, Any]) -> str:
-    """Return a tool call in one line, for chats that show details."""
+    """Return a tool call in one line, for chats that show details; each character of the agent's is visible."""
     arguments = request.get("input")
     command = cast("dict[str, Any]", arguments).get("command") if isinstance(arguments, dict) else None
-    text = " ".join(str(command or request.get("title") or "").split())
-    return f"▸ {request.get('tool_name', 'tool')}" + (f": {text[:TOOL_CHARS]}" if text else "")
+    name = one_line(str(request.get("tool_name", "tool")), TOOL_CHARS)
+    text = one_line(str(command or request.get("title") or ""), TOOL_CHARS)
+    return f"▸ {name}" + (f": {text}" if text else "")
 
 
 def _fitting(text: str, limits: ChatLimits) -> str:
