@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import asyncpg
 import pytest
 
 from backends.postgres.test_ledger import StoppedClock, answer, append, draft, line, session
+from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
+from interlock.backends.postgres.single import NOTED_CHANGE, Single
+from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit.audit import CHECKPOINT_FACT, write_noted
 from interlock.ports.ledger import (
     AuditAppend,
@@ -174,3 +178,73 @@ async def test_more_concurrent_batches_than_one_signature_allows_are_all_written
     await asyncio.gather(*(ledger.commit(WriteBatch([AuditAppend(draft()) for _ in range(each)]))
                            for _ in range(batches)))
     assert (await ledger.audit_head("t1"))[0] == each * batches > 2 * UNSIGNED_RECORDS_MAX
+
+
+def a_batch(number: int) -> Single:
+    """The transaction of a batch as one statement, under this number."""
+    group = CommitGroup()
+    group.add(WriteBatch([append()]))
+    return group.single("w_1", number, {}, {})
+
+
+def a_change(number: int) -> Single:
+    """A statement that changes rows, under this number."""
+    single = Single()
+    single.add([("changed", "DELETE FROM instance WHERE instance_id = $1 RETURNING 1")], ["i_1"])
+    single.add([("noted", NOTED_CHANGE)], ["w_1", number])
+    single.check("decided", "noted", 1)
+    return single
+
+
+@pytest.mark.parametrize(("made", "after"), [(a_batch, (1, 1)), (a_change, (0, 0))])
+async def test_a_statement_that_arrives_after_its_number_was_abandoned_changes_nothing(
+        gateway: Opening, other: asyncpg.Connection, made: Callable[[int], Single], after: tuple[int, int]) -> None:
+    ledger, _ = await gateway()
+
+    async def rows() -> tuple[int, int]:
+        return await ledger.head("t1", "s/1"), await other.fetchval("SELECT count(*) FROM instance")
+
+    await other.execute("INSERT INTO instance (instance_id, address, expires_ms) VALUES ('i_1', '', 0)")
+    await other.execute(statements.DECIDE_WRITER, "w_1", 7)
+    for number in (6, 7):
+        late = made(number)
+        with pytest.raises(asyncpg.InvalidTextRepresentationError, match='"decided"'):
+            await other.fetchrow(late.sql(), *late.values)
+    assert await rows() == (0, 1)
+    next_ = made(8)
+    await other.fetchrow(next_.sql(), *next_.values)
+    assert await rows() == after
+
+
+async def test_a_committed_statement_is_found_by_a_later_decision_of_its_number(
+        gateway: Opening, other: asyncpg.Connection) -> None:
+    await gateway()
+    sent = a_batch(7)
+    await other.fetchrow(sent.sql(), *sent.values)
+    await other.execute(statements.DECIDE_WRITER, "w_1", 7)
+    assert await other.fetchval(statements.HEADS_OF_WRITER, "w_1", 7) == [1]
+    assert await other.fetchval(statements.HEADS_OF_WRITER, "w_1", 6) is None, "these are of another number"
+    await other.execute(statements.DECIDE_WRITER, "w_1", 8)
+    assert await other.fetchval(statements.HEADS_OF_WRITER, "w_1", 8) is None
+
+
+async def test_the_outcome_of_a_transaction_under_way_is_waited_for(
+        postgres: PostgresSettings, gateway: Opening, other: asyncpg.Connection) -> None:
+    """A link that breaks during COMMIT leaves the transaction running at the server: its number is not the last one
+    yet, and the caller would receive that nothing was committed."""
+    await gateway()
+    await other.execute(statements.NOTE_WRITER, "w_1", 4)
+    under_way, looking = await asyncpg.connect(postgres.dsn), await asyncpg.connect(postgres.dsn)
+    try:
+        transaction = under_way.transaction()
+        await transaction.start()
+        await under_way.execute(statements.NOTE_WRITER, "w_1", 5)
+        found = asyncio.create_task(looking.fetchval(statements.LAST_OF_WRITER, "w_1"))
+        while not found.done() and not await other.fetchval("SELECT pg_blocking_pids($1) <> '{}'",
+                                                            looking.get_server_pid()):
+            await asyncio.sleep(0)
+        await transaction.commit()
+        assert await found == 5
+    finally:
+        await under_way.close()
+        await looking.close()
