@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
+import asyncpg
 import pytest
 
 from interlock.backends.postgres import tenant_moves
@@ -14,7 +15,7 @@ from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.engine.bridge.tenant_lane import tenant_lane_id
-from interlock.ports.leases import Instance, TenantMove
+from interlock.ports.leases import Instance, MoveStep, TenantMove
 from interlock.ports.ledger import (
     Append,
     AuditAppend,
@@ -67,8 +68,25 @@ class Store:
                 Put(TenantRecord(tenant_id=name, name="", created_ms=1)), session(name), record(name)]))
             self.epochs[name] = (await self.leases.take(LaneName(name, f"S-{name}"), "i_1")).epoch
 
-    async def freeze(self, life_ms: int = LIFE_MS) -> None:
-        await self.ledger.transact(partial(tenant_moves.freeze, tenant_id="acme", move_id="m_1", life_ms=life_ms))
+    async def freeze(self, life_ms: int = LIFE_MS, tenant_id: str = "acme") -> None:
+        await self.ledger.transact(partial(tenant_moves.freeze, tenant_id=tenant_id, move_id="m_1", life_ms=life_ms))
+
+    async def note(self, move_id: str, step: MoveStep, life_ms: int = LIFE_MS) -> None:
+        await self.ledger.transact(partial(tenant_moves.note, tenant_id="acme", move_id=move_id, step=step,
+                                           life_ms=life_ms))
+
+    async def depart(self) -> None:
+        await self.ledger.transact(partial(tenant_moves.depart, tenant_id="acme", move_id="m_1", place="https://b",
+                                           gateway_id="gw_2"))
+
+    async def thaw(self) -> bool:
+        return await self.ledger.transact(partial(tenant_moves.thaw, tenant_id="acme", move_id="m_1"))
+
+    async def missing(self, tenant_id: str = "acme", move_id: str = "m_1", step: MoveStep = "frozen") -> list[str]:
+        """The gateways that have not acknowledged a step."""
+        found = await self.ledger.transact(partial(tenant_moves.unacknowledged, tenant_id=tenant_id, move_id=move_id,
+                                                   step=step))
+        return [one.instance_id for one in found]
 
     async def append_event(self, name: str) -> None:
         """As a frame of the session's runner does."""
@@ -173,3 +191,111 @@ async def test_a_step_waits_for_each_live_gateway(store: Store) -> None:
     assert await missing() == ["i_2"]
     await store.leases.leave("i_2")
     assert await missing() == []
+
+
+async def test_a_later_step_replaces_the_earlier_one(store: Store) -> None:
+    await store.note("m_1", "announced", life_ms=1_000)
+    before, = await store.leases.moves()
+    await store.note("m_2", "frozen")
+    after, = await store.leases.moves()
+    assert after == TenantMove("acme", "m_2", "frozen", after.ends_ms)
+    assert after.ends_ms > before.ends_ms + LIFE_MS // 2
+
+
+async def test_an_acknowledgement_counts_for_its_tenant_move_and_step_only(store: Store) -> None:
+    await store.freeze()
+    await store.freeze(tenant_id="other")
+    of_acme, _ = await store.leases.moves()
+    await store.leases.acknowledge(of_acme, "i_1")
+    assert await store.missing() == []
+    assert await store.missing("other") == ["i_1"]
+    assert await store.missing(move_id="m_2") == ["i_1"]
+    assert await store.missing(step="arrived") == ["i_1"]
+    for move_id, step in (("m_1", "arrived"), ("m_2", "arrived")):
+        await store.note(move_id, step)  # type: ignore[arg-type]
+        await store.leases.acknowledge((await store.leases.moves())[0], "i_1")
+        assert await store.missing(move_id=move_id, step=step) == []  # type: ignore[arg-type]
+        assert await store.missing() == ["i_1"], "of the last step only"
+
+
+async def test_a_gateway_whose_lease_has_expired_is_not_waited_for(store: Store) -> None:
+    await store.freeze()
+    await store.leases.join(Instance("i_dead", "here"), 0)
+    assert await store.missing() == ["i_1"]
+
+
+async def test_a_reopened_tenant_leaves_moves_of_others_and_other_lanes_alone(store: Store) -> None:
+    key = LaneName("acme", "key/acme/k")
+    await store.leases.take(key, "i_1")
+    await store.freeze()
+    await store.freeze(tenant_id="other")
+    for move in await store.leases.moves():
+        await store.leases.acknowledge(move, "i_1")
+    assert await store.thaw()
+    assert [one.tenant_id for one in await store.leases.moves()] == ["other"]
+    assert await store.missing("other") == []
+    assert await store.leases.owner(key) == "i_1", "a key is held for a moment, by whoever asked"
+    await store.freeze()
+    assert await store.missing() == ["i_1"], "it was acknowledged before it was opened"
+
+
+@pytest.mark.parametrize("late", ["time", "step", "move", "tenant"])
+async def test_a_tenant_departs_only_within_its_own_announced_time(store: Store, late: str) -> None:
+    await store.freeze(0 if late in ("time", "tenant") else LIFE_MS)
+    if late == "tenant":
+        await store.freeze(tenant_id="other")
+    elif late != "time":
+        await store.note("m_1" if late == "step" else "m_2", "announced" if late == "step" else "frozen")
+    with pytest.raises(tenant_moves.HandoverOver, match="within the time that was announced"):
+        await store.depart()
+    assert (await store.tenant()).moved_to is None
+
+
+async def test_a_tenant_within_its_time_stays_frozen(store: Store) -> None:
+    await store.freeze()
+    assert await store.leases.end_overdue_moves() == []
+    assert (await store.tenant()).moving == "m_1"
+
+
+async def test_a_tenant_that_arrives_too_slowly_is_not_opened_here(store: Store) -> None:
+    """Only a part of its rows is here; its source opens it."""
+    closed = TenantRecord(tenant_id="acme", name="", created_ms=1, moving="m_1")
+    await store.ledger.transact(partial(tenant_moves.arrive, closed=closed, source="gw_1"))
+    await store.note("m_1", "arriving", life_ms=0)
+    assert await store.leases.end_overdue_moves() == []
+    assert (await store.tenant()).moving == "m_1"
+
+
+async def is_blocked(by: asyncpg.Connection, watcher: asyncpg.Connection) -> bool:
+    """Return whether a connection waits for a lock of `by`."""
+    return bool(await watcher.fetchval(
+        "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid)))", by.get_server_pid()))
+
+
+async def test_an_overdue_move_that_another_gateway_ends_is_not_waited_for(
+        store: Store, postgres: PostgresSettings, other: asyncpg.Connection) -> None:
+    await store.freeze(life_ms=0)
+    ending = await asyncpg.connect(postgres.dsn)
+    async with ending.transaction():
+        assert await tenant_moves.thaw_overdue(ending) == ["acme"]
+        asked = asyncio.create_task(store.leases.end_overdue_moves())
+        while not asked.done() and not await is_blocked(ending, other):
+            await asyncio.sleep(0)
+        was_done = asked.done()
+    await ending.close()
+    assert await asked == []
+    assert was_done
+
+
+async def test_only_one_of_two_concurrent_moves_freezes_a_tenant(
+        store: Store, postgres: PostgresSettings, other: asyncpg.Connection) -> None:
+    first = await asyncpg.connect(postgres.dsn)
+    async with first.transaction():
+        await tenant_moves.freeze(first, "acme", "m_2", LIFE_MS)
+        second = asyncio.create_task(store.freeze())
+        while not second.done() and not await is_blocked(first, other):
+            await asyncio.sleep(0)
+    await first.close()
+    with pytest.raises(tenant_moves.HandoverOver, match="being moved already"):
+        await second
+    assert (await store.tenant()).moving == "m_2"
