@@ -63,7 +63,7 @@ def shown(workspace: Root, place: Path) -> str:
 
 
 @contextmanager
-def opened(workspace: Root, place: Path, flags: int, mode: int = 0o644) -> Generator[int]:
+def opened(workspace: Root, place: Path, flags: int) -> Generator[int]:
     """Open a resolved place, step by step from the workspace, following no link: one that was created after `resolved`
     is refused. Raises ToolFailed."""
     refuse_hidden(workspace, place)
@@ -77,7 +77,7 @@ def opened(workspace: Root, place: Path, flags: int, mode: int = 0o644) -> Gener
             directory, above = os.open(part, DIRECTORY, dir_fd=directory), directory
             os.close(above)
         # A pipe without a writer must not block the tool: it is opened without waiting, and refused by its kind.
-        descriptor = os.open(parts[-1] if parts else ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode,
+        descriptor = os.open(parts[-1] if parts else ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644,
                              dir_fd=directory)
     except OSError as error:
         raise ToolFailed(f"{shown(workspace, place) or '.'}: {error.strerror}.") from None

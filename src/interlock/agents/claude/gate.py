@@ -31,8 +31,6 @@ HOLD_S = 20 * 24 * 3600.0
 """How long Claude Code waits for the hook; its timer counts milliseconds in 31 bits, so 24.8 days is the maximum."""
 MAX_OPEN_QUESTIONS = 64
 """Simultaneous permission requests; one more is denied."""
-ANNOUNCED_WITHIN_S = 5.0
-"""How long a question waits for the announcement of its tool call."""
 LEFT_TO_ITS_RULES = SUBAGENTS | {
     "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "LS", "ListAgents", "NotebookRead", "Read", "ReportFindings",
     "Skill", "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop", "TaskUpdate", "TodoWrite", "ToolSearch",
@@ -110,12 +108,13 @@ class PermissionGate:
             return _TOO_MANY
         self._open += 1
         try:
-            invocation_id = await self._updates.announced(tool_use_id, ANNOUNCED_WITHIN_S) if tool_use_id else None
+            if tool_use_id:
+                await self._updates.announced(tool_use_id)
             turn_writer = self._updates.turn_writer
             if turn_writer is None:
                 return _NO_TURN
             question = AgentQuestion(
-                invocation_id, name, title or title_of(name, tool_input), msgspec.json.encode(tool_input),
+                tool_use_id or None, name, title or title_of(name, tool_input), msgspec.json.encode(tool_input),
                 _OPTIONS if wants == "PERMISSION" else [], KINDS.get(name), wants, takes_input=wants == "PERMISSION",
             )
             return await turn_writer.ask(question)

@@ -27,6 +27,8 @@ from interlock.protocol.payloads import Compacted
 _FIGURES = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 """A request's figures by the provider's names, in the order of RequestTokens."""
 _STDOUT = "<local-command-stdout>"
+ANNOUNCED_WITHIN_S = 5.0
+"""How long a question waits for the announcement of its tool call."""
 
 
 class ClaudeUpdates:
@@ -76,15 +78,14 @@ class ClaudeUpdates:
             kept.clear()
         self.request = None
 
-    async def announced(self, tool_use_id: str, within_s: float) -> str:
-        """Wait until the call is announced, so that its question follows it; return its invocation id."""
+    async def announced(self, tool_use_id: str) -> None:
+        """Wait until the call is announced, so that its question follows it, for at most ANNOUNCED_WITHIN_S."""
         announced = self._announced.setdefault(tool_use_id, asyncio.Event())
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(ANNOUNCED_WITHIN_S):
                 await announced.wait()
         except TimeoutError:
             pass  # The question announces the call itself.
-        return tool_use_id
 
     async def take(self, message: Message) -> None:
         """Handle one message of the SDK other than a turn's result."""

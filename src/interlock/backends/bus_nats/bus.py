@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import nats.errors
 import structlog
 
-from interlock.backends.bus_nats.link import FLUSH_TIMEOUT_S, NatsLink, NatsMessage, NatsSubscription, ping
+from interlock.backends.bus_nats.link import NatsLink, NatsMessage, NatsSubscription, ping
 from interlock.backends.bus_nats.parcels import HEADER, PART_BYTES, Parcels, opened
 from interlock.backends.bus_nats.places import NatsServers
 from interlock.ports.bus import (
@@ -153,7 +153,7 @@ class NatsBus(Bus):
         began_s = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await ping(client, FLUSH_TIMEOUT_S)
+                await ping(client)
         except (nats.errors.Error, OSError) as error:  # A timeout of either kind is an OSError.
             raise CutOff(self.where) from error
         version = client.connected_server_version

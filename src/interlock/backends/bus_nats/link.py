@@ -228,16 +228,16 @@ async def _flush(client: Client) -> None:
     """Return when the server has received everything written. The library's own ping overtakes what waits to be
     written, so its first answer only means that this was written, and the second that it has arrived."""
     for _ in range(2):
-        await ping(client, FLUSH_TIMEOUT_S)
+        await ping(client)
 
 
-async def ping(client: Client, timeout_s: int) -> None:
-    """Return when the server has answered. Raises nats.errors.Error, OSError.
+async def ping(client: Client) -> None:
+    """Return when the server has answered, within FLUSH_TIMEOUT_S. Raises nats.errors.Error, OSError.
 
     The caller may be cancelled, the flush may not: the library breaks the link when the answer to a cancelled flush
     comes.
     """
-    flush = asyncio.ensure_future(client.flush(timeout_s))
+    flush = asyncio.ensure_future(client.flush(FLUSH_TIMEOUT_S))
     flush.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may fail after its caller is gone.
     await asyncio.shield(flush)
 

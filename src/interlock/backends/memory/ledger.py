@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -41,9 +41,7 @@ from interlock.protocol.records import (
     UsageRecord,
 )
 
-K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-Undo = list[Callable[[], object]]
 
 
 class MemoryLedger(MemoryTables, MemoryUpkeep, Ledger):

@@ -166,16 +166,16 @@ class CountedConnection:
         self._connection.terminate()
 
 
-async def retrying(attempt: Callable[[], Awaitable[T]], wait_s: float | None = WAIT_FOR_SERVER_S) -> T:
-    """Retry until the server is reachable, for at most `wait_s`; forever with None. Raises LedgerError."""
+async def retrying(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Retry until the server is reachable, for at most WAIT_FOR_SERVER_S. Raises LedgerError."""
     loop = asyncio.get_running_loop()
-    deadline_s = None if wait_s is None else loop.time() + wait_s
+    deadline_s = loop.time() + WAIT_FOR_SERVER_S
     delay_s = RETRY_MIN_S
     while True:
         try:
             return await attempt()
         except Exception as error:
-            if not is_away(error) or (deadline_s is not None and loop.time() + delay_s > deadline_s):
+            if not is_away(error) or loop.time() + delay_s > deadline_s:
                 raise translate(error) from error
         # Not all gateways at the same instant, when the server is back.
         await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))

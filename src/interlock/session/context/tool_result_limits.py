@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from interlock.session.context.tokens import Calibration, message_tokens
+from interlock.session.context.tokens import context_tokens, message_tokens
 
 CLEARED = "[Old tool result content cleared]"
 
@@ -26,39 +26,37 @@ class PruningSettings(msgspec.Struct, frozen=True, kw_only=True):
     placeholder: str = CLEARED
 
 
-def pruned(
-    messages: Sequence[Mapping[str, Any]], window: int, settings: PruningSettings | None = None,
-    calibration: Calibration | None = None,
-) -> list[Mapping[str, Any]]:
+def pruned(messages: Sequence[Mapping[str, Any]], window: int, settings: PruningSettings | None = None
+           ) -> list[Mapping[str, Any]]:
     """Return the context that is sent: messages that need no change are the same objects; none is changed in place.
 
     Above the soft share of the window, tool results that are too long keep their beginning and end; while it is still
     above the hard share, the oldest are cleared. Nothing is done below `min_prunable_chars`, nor to what came with or
     after the last assistant messages that are protected."""
-    settings, calibration = settings or PruningSettings(), calibration or Calibration()
+    settings = settings or PruningSettings()
     kept = list(messages)
     if not settings.enabled or window <= 0:
         return kept
     prunable = _prunable(kept, settings)
     if sum(_chars(kept[at]) for at in prunable) < settings.min_prunable_chars:
         return kept
-    tokens = sum(calibration.tokens(message_tokens(message)) for message in kept)
+    tokens = context_tokens(kept)
     if tokens <= window * settings.soft_trim_ratio:
         return kept
     for at in prunable:
         if _chars(kept[at]) > settings.max_chars and not _has_image(kept[at]):
-            tokens -= _put(kept, at, _trimmed(kept[at], settings), calibration)
+            tokens -= _put(kept, at, _trimmed(kept[at], settings))
     for at in prunable:
         if tokens <= window * settings.hard_clear_ratio:
             break
         if _chars(kept[at]) > len(settings.placeholder) or _has_image(kept[at]):
-            tokens -= _put(kept, at, _with_text(kept[at], settings.placeholder), calibration)
+            tokens -= _put(kept, at, _with_text(kept[at], settings.placeholder))
     return kept
 
 
-def _put(kept: list[Mapping[str, Any]], at: int, message: Mapping[str, Any], calibration: Calibration) -> int:
+def _put(kept: list[Mapping[str, Any]], at: int, message: Mapping[str, Any]) -> int:
     """Replace a message; returns by how many tokens the context shrank."""
-    saved = calibration.tokens(message_tokens(kept[at])) - calibration.tokens(message_tokens(message))
+    saved = message_tokens(kept[at]) - message_tokens(message)
     kept[at] = message
     return saved
 
