@@ -46,6 +46,8 @@ USAGE: list[list[str]] = [
     ["audit", "verify", "--key", "/dev/null"], ["run", "shell", "bad \udcff byte"],
     ["sessions", "edit"], ["sessions", "close", "@last"],
     ["audit", "verify", "/dev/zero"], ["audit", "verify", "/"], ["config", "import", "/dev/zero"],
+    ["run", "shell", "ls", "--workspace", ""], ["ci", "shell", "ls", "--workspace", ""],
+    ["policy", "test", "shell", "bash", "{}", "--workspace", ""],
 ]
 
 

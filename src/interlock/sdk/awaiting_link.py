@@ -15,7 +15,7 @@ import httpx2
 from interlock.sdk import exchange as flows
 from interlock.sdk.exchange import ConnectionCut, Effect, Flow, HttpReply, RequestSpec, RetryPolicy
 from interlock.sdk.multiplexer import Seen, Watched, watching
-from interlock.sdk.place import KeySource, SocketPlace, fresh_key, place, unopened
+from interlock.sdk.place import KeySource, SocketPlace, cut_of, fresh_key, place, reply_of, unopened
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -29,14 +29,15 @@ class AsyncLink:
     def __init__(self, url: str | None, key: str | KeySource | None, retries: RetryPolicy, *, in_clear: bool,
                  tls: ssl.SSLContext | bool, transport: httpx2.AsyncBaseTransport | None,
                  sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+                 clock: Callable[[], float] = time.monotonic,
+                 answer_timeout_s: float = flows.ANSWER_TIMEOUT_S) -> None:
         self._sleep = sleep
         self._clock = clock
         self._place = place(url, key, in_clear=in_clear)
         self.retries = retries
         self._tls = tls
         self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(flows.ANSWER_TIMEOUT_S, connect=flows.CONNECT_TIMEOUT_S),
+            timeout=httpx2.Timeout(answer_timeout_s, connect=flows.CONNECT_TIMEOUT_S),
             verify=self._place.certificates(tls),
             # A proxy in the environment is for other hosts, never for this machine.
             trust_env=not self._place.is_local, transport=transport,
@@ -121,9 +122,9 @@ class AsyncLink:
 
     async def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         try:
-            return _reply(await self._http.send(await self._request(ask)))
+            return reply_of(await self._http.send(await self._request(ask)))
         except httpx2.RequestError as error:
-            return _cut(error)
+            return cut_of(error)
 
     async def _open(self, ask: RequestSpec[Any], opened: _Opened) -> HttpReply | ConnectionCut:
         await opened.close()
@@ -135,11 +136,11 @@ class AsyncLink:
             if response.status_code != 200:
                 try:
                     await response.aread()
-                    return _reply(response)
+                    return reply_of(response)
                 finally:
                     await response.aclose()
         except httpx2.RequestError as error:
-            return _cut(error)
+            return cut_of(error)
         opened.take(response)
         return HttpReply(200, b"")
 
@@ -160,7 +161,7 @@ class _Opened:
         try:
             return await anext(self._chunks, b"")
         except httpx2.RequestError as error:
-            return _cut(error)
+            return cut_of(error)
 
     async def close(self) -> None:
         if self._response is not None:
@@ -208,16 +209,6 @@ async def _pieces(file: Path) -> AsyncIterator[bytes]:
     with opened:
         while piece := await asyncio.to_thread(opened.read, flows.UPLOAD_BYTES):
             yield piece
-
-
-def _reply(response: httpx2.Response) -> HttpReply:
-    return HttpReply(response.status_code, response.content, response.headers.get("Retry-After"),
-                     response.headers.get("Location"))
-
-
-def _cut(error: httpx2.RequestError) -> ConnectionCut:
-    return ConnectionCut(str(error).strip() or type(error).__name__,
-                         isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError))
 
 
 class AsyncWatch(Watched):

@@ -14,7 +14,7 @@ import httpx2
 from interlock.sdk import exchange as flows
 from interlock.sdk.exchange import ConnectionCut, Effect, Flow, HttpReply, RequestSpec, RetryPolicy
 from interlock.sdk.multiplexer import Seen, Watched, watching
-from interlock.sdk.place import KeySource, SocketPlace, fresh_key, place, unopened
+from interlock.sdk.place import KeySource, SocketPlace, cut_of, fresh_key, place, reply_of, unopened
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -99,9 +99,9 @@ class BlockingLink:
 
     def _send(self, ask: RequestSpec[Any]) -> HttpReply | ConnectionCut:
         try:
-            return _reply(self._http.send(self._request(ask)))
+            return reply_of(self._http.send(self._request(ask)))
         except httpx2.RequestError as error:
-            return _cut(error)
+            return cut_of(error)
 
     def _open(self, ask: RequestSpec[Any], opened: _Opened) -> HttpReply | ConnectionCut:
         opened.close()
@@ -113,11 +113,11 @@ class BlockingLink:
             if response.status_code != 200:
                 try:
                     response.read()
-                    return _reply(response)
+                    return reply_of(response)
                 finally:
                     response.close()
         except httpx2.RequestError as error:
-            return _cut(error)
+            return cut_of(error)
         opened.take(response)
         return HttpReply(200, b"")
 
@@ -138,7 +138,7 @@ class _Opened:
         try:
             return next(self._chunks, b"")
         except httpx2.RequestError as error:
-            return _cut(error)
+            return cut_of(error)
 
     def close(self) -> None:
         if self._response is not None:
@@ -185,16 +185,6 @@ def _pieces(file: Path) -> Iterator[bytes]:
     with file.open("rb") as opened:
         while piece := opened.read(flows.UPLOAD_BYTES):
             yield piece
-
-
-def _reply(response: httpx2.Response) -> HttpReply:
-    return HttpReply(response.status_code, response.content, response.headers.get("Retry-After"),
-                     response.headers.get("Location"))
-
-
-def _cut(error: httpx2.RequestError) -> ConnectionCut:
-    return ConnectionCut(str(error).strip() or type(error).__name__,
-                         isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError))
 
 
 class BlockingWatch(Watched):

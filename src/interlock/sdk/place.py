@@ -7,11 +7,21 @@ import os
 import secrets
 import ssl
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from interlock.sdk.credential import credential_headers
-from interlock.sdk.exchange import CLOSE_TIMEOUT_S, CONNECT_TIMEOUT_S, MAX_MESSAGE_BYTES, ConnectionCut, HttpReply
+from interlock.sdk.exchange import (
+    CLOSE_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+    MAX_MESSAGE_BYTES,
+    NO_ANSWER,
+    ConnectionCut,
+    HttpReply,
+)
+
+if TYPE_CHECKING:
+    import httpx2
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 URL_VARIABLE = "INTERLOCK_URL"
@@ -81,6 +91,23 @@ def unopened(error: Exception) -> HttpReply | ConnectionCut:
     if isinstance(error, OSError | WebSocketException):
         return ConnectionCut(str(error).strip() or type(error).__name__)
     raise error
+
+
+def reply_of(response: httpx2.Response) -> HttpReply:
+    """Return a response whose body was read."""
+    return HttpReply(response.status_code, response.content, response.headers.get("Retry-After"),
+                     response.headers.get("Location"))
+
+
+def cut_of(error: httpx2.RequestError) -> ConnectionCut:
+    """Return why a request has no response. Silence is no lost connection: the gateway may still answer."""
+    import httpx2
+
+    if isinstance(error, httpx2.ReadTimeout):
+        return ConnectionCut(NO_ANSWER)
+    return ConnectionCut(str(error).strip() or type(error).__name__,
+                         isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError))
+
 
 class SocketPlace(NamedTuple):
     """The address of a WebSocket, and the options to open it."""

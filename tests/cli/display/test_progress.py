@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.cli.display import progress
-from interlock.cli.display.progress import so_far, suspended, working
+from interlock.cli.display.progress import so_far, suspended, waiting_for, working
 
 pytestmark = pytest.mark.req("G-7")
 
@@ -51,6 +51,19 @@ def test_long_work_shows_its_verb_and_progress_and_then_clears_the_line(monkeypa
 
     assert str(lines.shown[0]).startswith("audit verify … 0 s")
     assert lines.shown[-1] is None
+
+
+def test_what_is_waited_for_is_shown_until_there_are_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines(monkeypatch)
+
+    def work() -> None:
+        for set_text, end in ((waiting_for, "the gateway"), (so_far, "3 records")):
+            set_text(end)
+            while not any(text is not None and text.endswith(f" · {end}") for text in lines.shown):
+                lines.seen.clear()
+                assert lines.seen.wait(30)
+
+    run(["status"], lines, then=work)
 
 
 def test_short_work_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from cli.scripted_server import Answer, ScriptedServer, scripted_server
 from interlock.app.own_servers import free_port
 from interlock.cli.config.place import Where
+from interlock.cli.link import gateway_link
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.link.plain_link import PlainLink
 from interlock.cli.verb_error import Trouble
@@ -122,3 +123,21 @@ def test_a_flow_that_needs_an_event_loop_is_not_a_single_request(gateway: Script
 
     with pytest.raises(AssertionError, match="event loop"):
         ask_gateway(Where(state=tmp_path, url=gateway.url), waits)
+
+
+@pytest.mark.req("G-3")
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_gateway_that_stays_silent_is_reported_after_one_wait(
+        plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts connections and never answers. The read is not repeated: each attempt would wait as long."""
+    monkeypatch.setattr(gateway_link, "STATE_TIMEOUT_S", 0.05)
+    monkeypatch.setenv("INTERLOCK_KEY", "ilk_k")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = Where(state=tmp_path, url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(Trouble, match="it accepted the connection and sent no answer in time") as caught:
+            ask_gateway(where, lambda link: link.get("/v1/status"), retries=False, plain=plain)
+        assert caught.value.code == "Unreachable"
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()

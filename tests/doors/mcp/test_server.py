@@ -69,4 +69,4 @@ async def test_an_invalid_argument_is_named_with_the_valid_form() -> None:
 
     with pytest.raises(ToolError) as raised:
         await make_server(unreached).call_tool("steer_task", {"task": "cmd_1", "how": "stop"})
-    assert str(raised.value) == "steer_task was not called. `how`: Input should be 'pause', 'resume' or 'cancel'."
+    assert str(raised.value) == "steer_task was not called. `how` must be 'pause', 'resume' or 'cancel', not 'stop'."

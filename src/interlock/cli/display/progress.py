@@ -23,6 +23,7 @@ LASTING = frozenset({
 
 class _SoFar:
     text = ""
+    waiting = ""
     suspended = False
     lock = threading.Lock()
     """Held while a line is shown, so that no line is written after the terminal was handed over."""
@@ -31,6 +32,11 @@ class _SoFar:
 def so_far(text: str) -> None:
     """Set how far the work is, for example `12000 records`. It is cheap, so it may be called often."""
     _SoFar.text = text
+
+
+def waiting_for(text: str) -> None:
+    """Set what the work waits for, "" for nothing; shown as long as `so_far` sets no figures."""
+    _SoFar.waiting = text
 
 
 @contextmanager
@@ -52,7 +58,7 @@ def working(words: Sequence[str], first_s: float = FIRST_S, every_s: float = EVE
     if LASTING.intersection((" ".join(words[:1]), " ".join(words[:2]))) or not is_terminal(sys.stderr):
         yield
         return
-    _SoFar.text = ""
+    _SoFar.text = _SoFar.waiting = ""
     began, done = time.monotonic(), threading.Event()
     verb = " ".join(word for word in words[:2] if word.replace("-", "").isalpha())
 
@@ -60,7 +66,8 @@ def working(words: Sequence[str], first_s: float = FIRST_S, every_s: float = EVE
         pause_s = first_s
         while not done.wait(pause_s):
             pause_s = every_s
-            figures = f" · {_SoFar.text}" if _SoFar.text else ""
+            text = _SoFar.text or _SoFar.waiting
+            figures = f" · {text}" if text else ""
             with _SoFar.lock:
                 if not _SoFar.suspended:
                     transient(f"{verb} … {time.monotonic() - began:.0f} s{figures}")

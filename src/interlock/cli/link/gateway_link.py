@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from interlock.cli.config.place import Where, running_gateway, up_is_starting, up_process
+from interlock.cli.display.progress import waiting_for
 from interlock.cli.display.terminal import say
 from interlock.cli.link import contexts, renewal, trust
 from interlock.cli.link.api_key import checked_key, key_of
@@ -24,6 +25,7 @@ from interlock.cli.link.gateway_url import checked_url
 from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import full_sentence
 from interlock.sdk.exchange import (
+    ANSWER_TIMEOUT_S,
     ConnectionCut,
     Flow,
     Give,
@@ -55,6 +57,8 @@ READ_ATTEMPTS = 4
 LIST_MAX = 10_000
 """Maximum number of rows that a list shows, or a prefix is matched against."""
 LIST_PAGE = 500
+STATE_TIMEOUT_S = 10.0
+"""Time limit of the answer for verbs that show the current state (`status`, `doctor`)."""
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -147,10 +151,12 @@ class GatewayLink:
     def __init__(self, where: Where, transport: httpx2.AsyncBaseTransport | None = None, *,
                  sleep: Callable[[float], Awaitable[None]] | None = None,
                  clock: Callable[[], float] = time.monotonic, retries: bool = True, streams: bool = True) -> None:
-        """Create the link. Without `retries`, a refusal that asks for a retry is the result, for verbs that show the
-        current state. Without `streams`, requests to this machine are sent without an event loop: see `ask_gateway`."""
+        """Create the link. Without `retries`, a refusal that asks for a retry is the result, and an answer is waited
+        for only `STATE_TIMEOUT_S`, for verbs that show the current state. Without `streams`, requests to this machine
+        are sent without an event loop: see `ask_gateway`."""
         self._where = where
         self._retries = retries
+        self._answer_timeout_s = ANSWER_TIMEOUT_S if retries else STATE_TIMEOUT_S
         self._shown = set[str]()
         """Sentences of refusals that were printed while the request is repeated."""
         self.address = locate(where)
@@ -164,7 +170,8 @@ class GatewayLink:
         if not streams and host in LOOPBACK and transport is None:
             from interlock.cli.link.plain_link import PlainLink
 
-            self._plain = PlainLink(self.address.url, self._credential, self._tls)
+            self._plain = PlainLink(self.address.url, self._credential, self._tls,
+                                    answer_timeout_s=self._answer_timeout_s)
 
     @property
     def _link(self) -> AsyncLink:
@@ -176,7 +183,8 @@ class GatewayLink:
 
             tls = self._tls or (trusting_none() if urlsplit(self.address.url).hostname in LOOPBACK else True)
             self._opened = AsyncLink(self.address.url, self._credential, RETRY_POLICY, in_clear=True, tls=tls,
-                                     transport=self._transport, sleep=self._sleep or asyncio.sleep, clock=self._clock)
+                                     transport=self._transport, sleep=self._sleep or asyncio.sleep, clock=self._clock,
+                                     answer_timeout_s=self._answer_timeout_s)
         return self._opened
 
     @property
@@ -286,8 +294,10 @@ class GatewayLink:
         attempt = 0
         while True:
             attempt += 1
+            waiting_for(f"waiting for the gateway at {self.address.url}")
             reply: HttpReply | ConnectionCut = yield Send(asked)
             wait_s = self._wait_s(asked, reply, attempt)
+            waiting_for("")
             if wait_s is None:
                 return self.accepted(asked, reply).body
             yield Rest(wait_s)

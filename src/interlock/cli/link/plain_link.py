@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 from interlock.sdk.exchange import (
     ANSWER_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
+    NO_ANSWER,
     ConnectionCut,
     Effect,
     Flow,
@@ -34,12 +35,14 @@ class PlainLink:
     """One connection to one gateway. `credential` returns the key of each request."""
 
     def __init__(self, url: str, credential: Callable[[], str], tls: ssl.SSLContext | None,
-                 sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic) -> None:
+                 sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+                 answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._url = url
         self._credential = credential
         self._tls = tls
         self._sleep = sleep
         self._clock = clock
+        self._answer_timeout_s = answer_timeout_s
         self._connection: HTTPConnection | None = None
 
     def close(self) -> None:
@@ -84,6 +87,8 @@ class PlainLink:
                              response.headers.get("Location"))
         except (OSError, HTTPException) as error:
             self.close()
+            if sent and isinstance(error, TimeoutError):
+                return ConnectionCut(NO_ANSWER)  # Silence is no lost connection, so a read is not repeated.
             why = (error.strerror if isinstance(error, OSError) else None) or str(error).strip() or type(error).__name__
             return ConnectionCut(why, broke_off=sent)
 
@@ -95,6 +100,6 @@ class PlainLink:
                           if parts.scheme == "https"
                           else HTTPConnection(parts.hostname, parts.port, timeout=CONNECT_TIMEOUT_S))
             connection.connect()
-            connection.sock.settimeout(ANSWER_TIMEOUT_S)
+            connection.sock.settimeout(self._answer_timeout_s)
             self._connection = connection
         return self._connection

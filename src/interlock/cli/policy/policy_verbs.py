@@ -14,7 +14,7 @@ from interlock.cli.display.progress import so_far
 from interlock.cli.display.terminal import one_line, print_sentence, print_table, say
 from interlock.cli.display.values import ago, count, rule_line
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
-from interlock.cli.options import Json
+from interlock.cli.options import NAMED_DIRECTORY, Json
 from interlock.cli.policy.rule_replay import replay_sessions, rules_in_force
 from interlock.cli.verb_answer import ListTable, print_answer, print_value
 from interlock.cli.verb_error import Trouble, usage
@@ -74,7 +74,7 @@ def try_(
     input_: Annotated[str | None, Parameter(name="--input", help="The tool's whole input, a JSON object.")] = None,
     subject: Annotated[str | None, Parameter(
         help="The whole permission request, a JSON object, as shown by `interlock approvals ID --json`.")] = None,
-    workspace: Annotated[Path | None, Parameter(help="The agent's workspace (default: here).")] = None,
+    workspace: Annotated[Path | None, NAMED_DIRECTORY, Parameter(help="The agent's workspace (default: here).")] = None,
     door: Annotated[Literal["tool", "command"], Parameter(help="What to test: a tool call, or the start of "
                                                                "a command.")] = "tool",
     origin: Annotated[Literal["user", "agent", "cron", "hook"], Parameter(help="The origin of the command.")] = "user",

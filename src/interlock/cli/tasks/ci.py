@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from interlock.cli.config.place import NOWHERE, Here
 from interlock.cli.display.values import milliseconds
+from interlock.cli.options import NAMED_DIRECTORY
 from interlock.cli.tasks.pipeline import JobOptions, drive
 from interlock.cli.tasks.run import MAX_WORDS_BYTES, whole_prompt
 from interlock.cli.verb_error import usage
@@ -27,7 +28,8 @@ def ci(
     *prompt: str,
     prompt_file: Annotated[Path | None, Parameter(allow_leading_hyphen=True, help=(
         "Read the prompt from this file, - for standard input; it is appended to PROMPT."))] = None,
-    workspace: Annotated[Path | None, Parameter(help="Where the agent works, on its host (default: here).")] = None,
+    workspace: Annotated[Path | None, NAMED_DIRECTORY, Parameter(
+        help="Where the agent works, on its host (default: here).")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning.")] = None,
     timeout: Annotated[str | None, Parameter(help="End the task after this working time: 90s, 15m, 2h.")] = None,
     approval_timeout: Annotated[str, Parameter(

@@ -23,6 +23,7 @@ from interlock.cli.display.terminal import is_terminal, one_line, print_json, sa
 from interlock.cli.display.values import milliseconds
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink, decoded
+from interlock.cli.options import NAMED_DIRECTORY
 from interlock.cli.tasks import worktree as worktrees
 from interlock.cli.tasks.cursors import Cursors, ShownCursor
 from interlock.cli.tasks.follower import Follower
@@ -56,7 +57,7 @@ def run(
     session: Annotated[str | None, Parameter(help="Join the session of this key, or open it.")] = None,
     continue_: Annotated[bool, Parameter(
         name="--continue", help="Join this agent's newest session in this directory.")] = False,
-    workspace: Annotated[Path | None, Parameter(help="Where the agent works (default: here).")] = None,
+    workspace: Annotated[Path | None, NAMED_DIRECTORY, Parameter(help="Where the agent works (default: here).")] = None,
     worktree: Annotated[bool, Parameter(
         negative=(), help="Work in a git worktree of its own, on a branch of its own; needs a runner on this host.")]
     = False,

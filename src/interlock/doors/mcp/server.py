@@ -11,6 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import NoBackChannelError
 from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, InputRequiredResult, ToolAnnotations
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from interlock.doors.mcp.tasks import GatewayTasks
 from interlock.doors.mcp.tools import WAIT_MAX_S, GatewayTools, Members, explained
@@ -72,8 +73,16 @@ class _Server(MCPServer[Any]):
 
 def _misfits(name: str, error: ValidationError) -> str:
     """Return which arguments of a tool do not fit, and what each must be."""
-    places = [f"`{'.'.join(str(part) for part in one['loc'])}`: {one['msg']}" for one in error.errors()]
-    return f"{name} was not called. {'. '.join(places[:MISFITS])}."
+    return f"{name} was not called. {' '.join(map(_misfit, error.errors()[:MISFITS]))}"
+
+
+def _misfit(one: ErrorDetails) -> str:
+    place = f"`{'.'.join(str(part) for part in one['loc'])}`"
+    if one["type"] == "literal_error" and "ctx" in one:
+        return f"{place} must be {one['ctx']['expected']}, not {one['input']!r}."
+    if one["type"] == "missing":
+        return f"{place} is missing."
+    return f"{place}: {one['msg']}."
 
 
 def make_server(tools: Callable[[], GatewayTools]) -> MCPServer[Any]:
