@@ -20,8 +20,8 @@ Read = Callable[[int, int], bytes]
 class Unreadable(Exception):
     """The start cannot be shown; `number` is the errno that the process gets."""
 
-    def __init__(self, number: int, why: str = "") -> None:
-        super().__init__(why)
+    def __init__(self, number: int) -> None:
+        super().__init__()
         self.number = number
 
 

@@ -30,7 +30,7 @@ class SlackSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
                                      ("app_token", self.app_token_file, self.app_token_env)):
             if (file is None) == (variable is None):
                 raise ValueError(f"{name}_file: name the file that holds the token, or the variable with {name}_env")
-        check_service_url("api_url", self.api_url)
+        check_service_url(self.api_url)
         for name in self.people:
             if _PERSON.fullmatch(name) is None:
                 raise ValueError(f"people: {name!r} is not a Slack member ID such as U012AB3CD; a "

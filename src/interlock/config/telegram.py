@@ -38,7 +38,7 @@ class TelegramSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         if (self.token_file is None) == (self.token_env is None):
             raise ValueError("token_file: name the file that holds the bot's token, or the variable with token_env")
-        check_service_url("api_url", self.api_url)
+        check_service_url(self.api_url)
         for name in self.people:
             if not name.isascii() or not name.isdigit():
                 raise ValueError(f"people: {name!r} is not a Telegram id, which is a number; the bot answers a "

@@ -89,7 +89,7 @@ async def test_each_refusal_is_one_sentence_and_the_text_is_kept(
         "agent_id": "shell", "changed": ["agent:shell:dm:cid: label"], "refused": [
             "agent:shell:dm:cid: sessionId: the gateway counts it itself.",
             "new: there is no such session; a message to a key begins one.",
-            f"{KEY}: it has work under way, so it stays"]}
+            f"{KEY}: It has work under way, so it stays."]}
     kept = Path(captured.err.partition("kept in ")[2].strip())
     assert json.loads(kept.read_text())["new"] == 7
 

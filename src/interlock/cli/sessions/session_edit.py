@@ -131,9 +131,9 @@ async def _apply(link: GatewayLink, agent_id: str, found: Differences) -> tuple[
     for edit in found.edits:
         session_id = view.get(edit.key, {}).get("sessionId")
         if session_id is None or (edit.deleted and session_id != edit.session_id):
-            refused.append(f"{edit.key}: its key has gone on to another session since")
+            refused.append(f"{edit.key}: Its key has gone on to another session since.")
         elif edit.deleted and states[session_id] in AT_WORK:
-            refused.append(f"{edit.key}: it has work under way, so it stays")
+            refused.append(f"{edit.key}: It has work under way, so it stays.")
         else:
             try:
                 await _send(link, session_id, edit)

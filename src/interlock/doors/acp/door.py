@@ -183,7 +183,7 @@ class AcpDoor:
     async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
         cwd = params.get("cwd")
         page = await self._client().sessions.list(
-            cursor=_text_in(params, "cursor"), limit=SESSIONS_LISTED)
+            cursor=_cursor_in(params), limit=SESSIONS_LISTED)
         found = [_listed(one) for one in page.items if cwd is None or one.workspace == cwd]
         return {"sessions": found, **({"nextCursor": page.next_cursor} if page.has_more else {})}
 
@@ -384,10 +384,10 @@ def _choose(session: OpenSession, option: str, value: Any) -> None:
         raise DoorError(INVALID_PARAMS, str(error)) from None
 
 
-def _text_in(params: dict[str, Any], name: str) -> str | None:
-    value = params.get(name)
+def _cursor_in(params: dict[str, Any]) -> str | None:
+    value = params.get("cursor")
     if value is not None and not isinstance(value, str):
-        raise DoorError(INVALID_PARAMS, f"`{name}` must be a text.")
+        raise DoorError(INVALID_PARAMS, "`cursor` must be a text.")
     return value
 
 

@@ -203,7 +203,7 @@ class A2AFacade:
         except Exception as error:  # noqa: BLE001 - the boundary: what was not foreseen is logged
             refusal = _as_error(error, request.scope)
             answer = _with_headers(encode({"jsonrpc": "2.0", "id": asked_id, "error": _rpc_error(refusal)}),
-                                   refusal.kind.status if refusal.over_http else 200, refusal, b"application/json")
+                                   refusal.kind.status if refusal.over_http else 200, refusal)
         await _send(answer, request.scope, request.receive, send)
 
 
@@ -270,12 +270,12 @@ def _http_document(error: A2AError) -> bytes:
 
 
 def _http_error(error: A2AError) -> HttpResponse:
-    return _with_headers(_http_document(error), error.kind.status, error, b"application/json")
+    return _with_headers(_http_document(error), error.kind.status, error)
 
 
-def _with_headers(body: bytes, status: int, error: A2AError, media: bytes) -> HttpResponse:
+def _with_headers(body: bytes, status: int, error: A2AError) -> HttpResponse:
     headers = {name.decode(): value.decode("latin-1") for name, value in error.headers}
-    return raw_answer(body, status, headers, media)
+    return raw_answer(body, status, headers, b"application/json")
 
 
 async def _begun(updates: AsyncGenerator[Update], written: Callable[[Update], bytes],
