@@ -100,7 +100,7 @@ def reply_of(response: httpx2.Response) -> HttpReply:
 
 
 def cut_of(error: httpx2.RequestError) -> ConnectionCut:
-    """Return why a request has no response. Silence is no lost connection: the gateway may still answer."""
+    """Return why a request has no response. Silence is not a lost connection: the gateway may still answer."""
     import httpx2
 
     if isinstance(error, httpx2.ReadTimeout):

@@ -88,7 +88,7 @@ class PlainLink:
         except (OSError, HTTPException) as error:
             self.close()
             if sent and isinstance(error, TimeoutError):
-                return ConnectionCut(NO_ANSWER)  # Silence is no lost connection, so a read is not repeated.
+                return ConnectionCut(NO_ANSWER)  # Not a lost connection, so a read is not repeated.
             why = (error.strerror if isinstance(error, OSError) else None) or str(error).strip() or type(error).__name__
             return ConnectionCut(why, broke_off=sent)
 
