@@ -147,8 +147,8 @@ def test_a_starting_gateway_is_not_called_absent(tmp_path: Path, monkeypatch: py
 def test_a_gateway_that_up_restarts_gets_no_advice_to_start_it(tmp_path: Path) -> None:
     assert start_remedy(None) == start_remedy(tmp_path) == "Start one with: interlock up"
     held = take_lock(tmp_path)
-    assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in some seconds, "
-                                      "or see: interlock logs gateway")
+    assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in a few "
+                                      "seconds, or see: interlock logs gateway")
     os.close(held)
 
 

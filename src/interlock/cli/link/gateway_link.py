@@ -94,7 +94,7 @@ def locate(where: Where) -> Address:
         login = None if own or os.environ.get("INTERLOCK_KEY") is not None else contexts.of_url(state, url)
         return _logged_in(login, where) if login is not None else Address(url, key_of(state), ca=where.ca)
     if running is None and up_is_starting(state):
-        raise Trouble("Unreachable", f"The gateway on {state} is still starting.", "Try again in some seconds.")
+        raise Trouble("Unreachable", f"The gateway on {state} is still starting.", "Try again in a few seconds.")
     if running is None:
         raise Trouble("Unreachable", f"No gateway runs on {state}.", start_remedy(state))
     return Address(checked_url(running.url), key_of(state), running.pid, ca=where.ca, state=state)
@@ -133,7 +133,7 @@ def start_remedy(state: Path | None) -> str:
     up = up_process(state) if state is not None else None
     if up is None:
         return "Start one with: interlock up"
-    return f"`interlock up` (process {up}) restarts it; try again in some seconds, or see: interlock logs gateway"
+    return f"`interlock up` (process {up}) restarts it; try again in a few seconds, or see: interlock logs gateway"
 
 
 def unreachable(address: Address, why: str) -> Trouble:
