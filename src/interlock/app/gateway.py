@@ -186,7 +186,7 @@ class _Gateway:
                                   push.channel, *(() if leads is None else (leads,)), wall=clock)
         self._engine.lanes.on_delivery.connect(self._notifier.nudge)
         self._pushes = TaskPushes(ledger, self._viewers, clock, TaskPushSender(load_or_make_key(state), outgoing),
-                                  leads)
+                                  self._front.access.credentials.state_of, leads)
         self._webhooks.nudge.connect(self._notifier.nudge)
         if self._cluster is not None:
             self._signer.share(partial(self._cluster.leads, "checkpoints"))

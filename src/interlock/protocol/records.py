@@ -193,6 +193,8 @@ class TaskPush(Record, frozen=True, kw_only=True, omit_defaults=True):
     url: str
     origin: str
     """The base URL of the gateway's pages for that client."""
+    key_id: str = ""
+    """The credential that set it, as its principal names it: the notifications end with it. Empty in older rows."""
     token: str = ""
     scheme: str = ""
     credentials: str = ""

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from interlock.channels.task_push import TaskPushSender
 from interlock.gateway.a2a import task_pushes
 from interlock.gateway.a2a.task_pushes import TASK_PUSHES_MAX, TaskPushes
-from interlock.ports.ledger import PutCommand
+from interlock.gateway.access.credentials import CredentialState
+from interlock.ports.ledger import Put, PutCommand, WriteBatch
 from interlock.ports.outbound_http import OutboundResponse, Outgoing
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import TaskPush
-from small_gateway.desk import SmallDesk
 from small_gateway.running import Gateway, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("O-9")]
@@ -58,18 +58,20 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_pushes, "RETRY_S", (0.0, 0.0))
 
 
-def pushes_of(desk: SmallDesk, receiver: Receiver) -> TaskPushes:
-    return TaskPushes(desk.ledger, desk.viewers, desk, TaskPushSender(KEY, receiver))
+def pushes_of(gateway: Gateway, receiver: Receiver) -> TaskPushes:
+    desk = gateway.desk
+    return TaskPushes(desk.ledger, desk.viewers, desk, TaskPushSender(KEY, receiver),
+                      gateway.access.credentials.state_of)
 
 
 def push_of(task: str, name: str = "mine") -> TaskPush:
     return TaskPush(config_id=name, task_id=task, url="https://client.example/", origin="https://desk.example",
-                    token="its-token")
+                    key_id="default-operator", token="its-token")
 
 
 async def begun(gateway: Gateway, receiver: Receiver) -> tuple[TaskPushes, Any]:
     """A task that is followed."""
-    pushes = pushes_of(gateway.desk, receiver)
+    pushes = pushes_of(gateway, receiver)
     command = await command_of(gateway, await gateway.execute())
     await pushes.put(ANN, command, push_of(command.id))
     pushes.start()
@@ -88,6 +90,12 @@ async def turned(gateway: Gateway, command_id: str, state: Any) -> None:
     assert record is not None
     changed = msgspec.structs.replace(record, command=msgspec.structs.replace(record.command, state=state))
     await gateway.desk.commit([PutCommand(changed), gateway.desk.status(command_id, event="state", state=state)])
+
+
+async def suspend(gateway: Gateway, *, suspended: bool) -> None:
+    tenant = await gateway.desk.ledger.tenant("default")
+    assert tenant is not None
+    await gateway.desk.ledger.commit(WriteBatch([Put(msgspec.structs.replace(tenant, suspended=suspended))]))
 
 
 async def kept(gateway: Gateway, command_id: str, state: str) -> Any:
@@ -144,11 +152,54 @@ async def test_the_next_gateway_pushes_only_later_changes(gateway: Gateway) -> N
             await asyncio.sleep(0.01)
     await pushes.stop()
     await turned(gateway, command.id, "succeeded")
-    later = pushes_of(gateway.desk, receiver)
+    later = pushes_of(gateway, receiver)
     later.start()
     await kept(gateway, command.id, "delivered")
     await later.stop()
     assert receiver.states == ["WORKING", "COMPLETED"]
+
+
+async def test_no_push_is_sent_after_the_key_that_set_it_is_revoked(gateway: Gateway) -> None:
+    receiver = Receiver()
+    pushes = pushes_of(gateway, receiver)
+    command = await command_of(gateway, await gateway.execute())
+    await pushes.put(ANN, command, push_of(command.id))
+    assert (await gateway.post("/v1/keys/default-operator/revoke", key="ilk_default_admin")).status_code == 200
+    pushes.start()
+    await turned(gateway, command.id, "running")
+    row = await kept(gateway, command.id, "moot")
+    await pushes.stop()
+    assert receiver.got == []
+    assert (row.delivery.why, row.push.token) == ("the key that set it is revoked or has expired", "")
+
+
+async def test_pushes_of_a_suspended_tenant_wait_until_it_is_restored(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_pushes, "SUSPENDED_LOOK_S", 0.0)
+    held = asyncio.Event()
+    state_of = gateway.access.credentials.state_of
+
+    async def observed(tenant_id: str, key_id: str) -> CredentialState:
+        state = await state_of(tenant_id, key_id)
+        if state == "suspended":
+            held.set()
+        return state
+
+    monkeypatch.setattr(gateway.access.credentials, "state_of", observed)
+    receiver = Receiver()
+    pushes = pushes_of(gateway, receiver)
+    command = await command_of(gateway, await gateway.execute())
+    await pushes.put(ANN, command, push_of(command.id))
+    await suspend(gateway, suspended=True)
+    pushes.start()
+    await turned(gateway, command.id, "running")
+    await asyncio.wait_for(held.wait(), 20)
+    assert receiver.got == []
+    await suspend(gateway, suspended=False)
+    await asyncio.wait_for(receiver.arrived.wait(), 20)
+    await pushes.stop()
+    assert receiver.states == ["WORKING"]
 
 
 async def test_push_configs_are_bounded_and_a_deleted_one_gets_no_pushes(

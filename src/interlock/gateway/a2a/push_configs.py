@@ -27,7 +27,7 @@ class PushConfigs:
     async def check(self, config: PushConfig) -> None:
         """Check a config before its task begins. Raises A2AError."""
         pushes = self._served()
-        await self._who()
+        await self._me()
         try:
             pushes.sender.check(config.url)
         except UrlRefused as refused:
@@ -39,10 +39,11 @@ class PushConfigs:
             raise A2AError("UNSUPPORTED_OPERATION", f"The task {command.id} has ended: {command.state}. Get it.")
         config_id = config.id or hashlib.sha256(config.url.encode()).hexdigest()[:16]
         given = config.authentication
+        me = await self._me()
         push = TaskPush(config_id=config_id, task_id=command.id, url=config.url, origin=self._origin,
-                        token=config.token, scheme=given.scheme if given else "",
+                        key_id=me.key_id, token=config.token, scheme=given.scheme if given else "",
                         credentials=given.credentials if given else "")
-        await self._served().put(await self._who(), command, push)
+        await self._served().put(_named(me), command, push)
         return _shown(push)
 
     async def get(self, command: Command, config_id: str) -> dict[str, Any]:
@@ -58,10 +59,10 @@ class PushConfigs:
 
     async def delete(self, command: Command, config_id: str) -> None:
         """Delete a config; a missing one counts as deleted. Raises A2AError."""
-        await self._served().delete(await self._who(), command, config_id)
+        await self._served().delete(_named(await self._me()), command, config_id)
 
     async def _found(self, command: Command) -> list[TaskPush]:
-        await self._who()
+        await self._me()
         return await self._served().listed(command.tenant_id, command.id)
 
     def _served(self) -> TaskPushes:
@@ -70,13 +71,18 @@ class PushConfigs:
                            "Subscribe to the task.")
         return self._pushes
 
-    async def _who(self) -> dict[str, str]:
-        """Return the client as the audit log names it. Raises A2AError for a role that cannot command agents."""
+    async def _me(self) -> Whoami:
+        """Return the client. Raises A2AError for a role that cannot command agents."""
         me = await self._api.read(Whoami, "/v1/whoami")
         if OPERATORS.isdisjoint(me.roles):
             raise GatewayRefusal(403, "Forbidden", f"The role {'+'.join(me.roles)} may not have notifications sent; "
                                  f"{', '.join(sorted(OPERATORS))} may.")
-        return {"id": f"{me.principal.type}:{me.principal.id}", "role": "+".join(me.roles)}
+        return me
+
+
+def _named(me: Whoami) -> dict[str, str]:
+    """Return the client as the audit log names it."""
+    return {"id": f"{me.principal.type}:{me.principal.id}", "role": "+".join(me.roles)}
 
 
 def _shown(push: TaskPush) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from interlock.channels.task_push import TaskPushSender
 from interlock.engine.viewers.stream_items import Durable, Item
 from interlock.engine.viewers.viewers import Behind, Viewers
 from interlock.gateway.a2a.task_view import TERMINAL, context_of, state_of
+from interlock.gateway.access.credentials import CredentialState
 from interlock.ports.channel import NotAsked
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, Put, WriteBatch
@@ -40,6 +41,11 @@ AT_ONCE = 8
 LOOK_S = 2.0
 """With several gateways, interval at which the notifying one reads configs that others accepted."""
 LEDGER_RETRY_S = 5.0
+SUSPENDED_LOOK_S = 5.0
+"""Interval at which a notification of a suspended tenant looks whether the tenant was restored."""
+
+StateOfCredential = Callable[[str, str], Awaitable[CredentialState]]
+"""Returns the state of a credential, by its tenant and its key's id."""
 
 log = structlog.get_logger("interlock.gateway")
 
@@ -49,6 +55,10 @@ class _EventName(msgspec.Struct, frozen=True):
 
 
 _event = msgspec.json.Decoder(_EventName)
+
+
+class _Suspended(Exception):
+    """The tenant of a config is suspended: its notifications wait."""
 
 
 class _TaskView(NamedTuple):
@@ -63,13 +73,14 @@ class TaskPushes:
     """The configs of all tenants, and the asyncio tasks that follow their commands."""
 
     def __init__(self, ledger: Ledger, viewers: Viewers, clock: Clock, sender: TaskPushSender,
-                 leads: Callable[[], Awaitable[bool]] | None = None) -> None:
+                 credential: StateOfCredential, leads: Callable[[], Awaitable[bool]] | None = None) -> None:
         """Create the service; `leads` returns whether this gateway notifies for all on its ledger; None if it is
         alone."""
         self._ledger = ledger
         self._viewers = viewers
         self._clock = clock
         self.sender = sender
+        self._credential = credential
         self._leads = leads
         self._following: dict[str, asyncio.Task[None]] = {}
         self._sending = asyncio.Semaphore(AT_ONCE)
@@ -193,12 +204,14 @@ class TaskPushes:
                 return
             except Behind:
                 continue  # It continues from its cursor.
+            except _Suspended:
+                await asyncio.sleep(SUSPENDED_LOOK_S)
             except LedgerError:
                 log.exception("task_push_waits", delivery=row.delivery.id)
                 await asyncio.sleep(LEDGER_RETRY_S)
 
     async def _read(self, row: DeliveryRecord, push: TaskPush) -> None:
-        """Notify of each change from the cursor on. Raises Behind."""
+        """Notify of each change from the cursor on. Raises Behind, _Suspended."""
         async with self._viewers.join(row.delivery.tenant_id, command_stream(push.task_id), push.cursor) as viewer:
             async for burst in viewer:
                 if any(map(_changes, burst)):
@@ -213,6 +226,8 @@ class TaskPushes:
             view = await self._view(push, row.delivery.tenant_id)
             if view is None:
                 await self._keep(_ended(row, "moot", "the task is kept no more"))
+                return None
+            if not await self._is_wanted(row, push):
                 return None
             try:
                 if view.shown != push.notified:
@@ -230,6 +245,16 @@ class TaskPushes:
                     return None
                 await asyncio.sleep(RETRY_S[attempt])
         return None
+
+    async def _is_wanted(self, row: DeliveryRecord, push: TaskPush) -> bool:
+        """Return whether the credential that set a config is still valid; end the config if it is not. Raises
+        _Suspended."""
+        state = await self._credential(row.delivery.tenant_id, push.key_id)
+        if state == "suspended":
+            raise _Suspended
+        if state == "ended":
+            await self._keep(_ended(row, "moot", "the key that set it is revoked or has expired"))
+        return state == "valid"
 
     async def _keep(self, row: DeliveryRecord) -> None:
         """Store a row, unless another gateway deleted or replaced it meanwhile."""

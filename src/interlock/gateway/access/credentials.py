@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine
 from contextvars import Context
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -44,6 +44,8 @@ RUNNER_PREFIX = "ilr_"
 BROWSER_ID_PREFIX = "brs_"
 BROWSER_PREFIX = "ilb_"
 """The two halves of a browser session, joined. It is never sent in this form: a request with it is refused."""
+ISSUED_PREFIX = "oidc:"
+"""Of the `key_id` of a principal with an issuer's token; the issuer's name follows."""
 KEY_CHARS = 256
 """A longer key is refused unread."""
 JWT_CHARS = 16_384
@@ -59,6 +61,8 @@ CACHE_MS = 1_000
 once."""
 AHEAD_MS = 250
 """A credential that is used so shortly before it has to be looked up again is looked up meanwhile: no request waits."""
+
+CredentialState = Literal["valid", "suspended", "ended"]
 
 log = structlog.get_logger("interlock.gateway")
 
@@ -318,6 +322,21 @@ class Credentials:
         if record is not None:
             record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.key(key_sha256))
         return record if record is not None and self._is_good(record, key_sha256) else None
+
+    async def state_of(self, tenant_id: str, key_id: str) -> CredentialState:
+        """Return whether work that a credential has begun may continue, by the `key_id` of its principal: `suspended`
+        while its tenant is, `ended` when its key is revoked or has expired. An issuer's token and an empty `key_id`
+        have no row: only their tenant is looked up."""
+        try:
+            await self.check_tenant(tenant_id)
+        except Problem:
+            return "suspended"
+        if not key_id or key_id.startswith(ISSUED_PREFIX):
+            return "valid"
+        record = await self._ledger.key_by_id(key_id)
+        if record is not None:
+            record = await self.rows.genuine(record.tenant_id, record, lambda: self._ledger.key_by_id(key_id))
+        return "valid" if record is not None and self._is_good(record, record.key_sha256) else "ended"
 
     async def principal_of(self, key: KeyRecord, role: str) -> Principal | None:
         """Return the principal of a good key with what both its roles and `role` allow; None if that is nothing, or its

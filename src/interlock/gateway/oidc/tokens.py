@@ -13,6 +13,7 @@ from joserfc import jws
 from joserfc.errors import JoseError
 
 from interlock.config import OidcSection
+from interlock.gateway.access.credentials import ISSUED_PREFIX
 from interlock.gateway.oidc.keysets import IssuerKeys
 from interlock.gateway.rest.request.json_body import parse_json
 from interlock.ports.clock import Clock
@@ -95,7 +96,7 @@ class OidcIssuers:
         if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_CHARS or not subject.isprintable():
             raise TokenCheckFailed("person_claim", subject)
         return Principal(tenant_id=tenant_id, actor=Actor(type="user", id=f"{name}:{subject}"),
-                         role=_roles(claims, section), key_id=f"oidc:{name}")
+                         role=_roles(claims, section), key_id=ISSUED_PREFIX + name)
 
     def _note(self, name: str, refused: TokenCheckFailed) -> None:
         """Log which check failed: at most a line a second for each issuer and check."""
