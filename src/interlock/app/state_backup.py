@@ -279,10 +279,11 @@ def _unpack(archive: Path, copy: Path) -> BackupReport:
     if listed:
         raise _damaged(archive, f"{next(iter(listed))!r} is missing from it")
     audit = _verified(copy)
+    message = audit.message.replace(f"{copy}{os.sep}", "")  # The copy's place is temporary: name what is in it.
     return BackupReport(gateway_id=manifest.gateway_id, made_at=manifest.made_at, files=len(manifest.files),
                         size=sum(one.size for one in manifest.files),
                         transcripts=sum(one.path.endswith(".jsonl") for one in manifest.files),
-                        audit_records=audit.records, ok=audit.ok, message=audit.message)
+                        audit_records=audit.records, ok=audit.ok, message=message)
 
 
 def _manifest(archive: Path, tar: tarfile.TarFile, members: Iterator[tarfile.TarInfo]) -> BackupManifest:

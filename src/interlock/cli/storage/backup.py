@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -63,8 +64,9 @@ def _reported(work: Callable[[], BackupReport], done: str, json: bool) -> int:
     except BackupRefused as error:
         raise Trouble("Conflict", str(error)) from None
     except OSError as error:
-        raise Trouble("Conflict", f"{error.filename or 'The file'} cannot be written or read: {error.strerror}. Free "
-                      "some space or name another place.") from None
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise Trouble("Conflict", f"{error.filename or 'The file'} cannot be written or read: {error.strerror}. "
+                      + ("Free some space or name another place." if is_full else "Name another place.")) from None
     if json:
         print_json(msgspec.json.encode(report))
     else:

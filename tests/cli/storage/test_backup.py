@@ -1,0 +1,84 @@
+"""`interlock backup` and `interlock restore`: what they print, and the remedy that each refusal names (Y-15)."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from app.test_state_backup import StandingClock
+from interlock.app import state_backup
+from interlock.backends.sqlite.ledger import open_ledger
+from interlock.cli.config.place import OnHost
+from interlock.cli.exit_status import ExitStatus
+from interlock.cli.storage.backup import backup, restore
+from interlock.cli.verb_error import Trouble
+from interlock.gateway.audit.signing_key import load_or_make_key
+
+pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-15")]
+
+
+@pytest.fixture
+async def gateway(anyio_backend: str, tmp_path: Path) -> OnHost:
+    """A gateway's state directory with an empty ledger."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    ledger = await open_ledger(state / "ledger.db", StandingClock())
+    await ledger.close()
+    load_or_make_key(state)
+    return OnHost(state)
+
+
+def test_a_backup_is_verified_and_restored_and_each_step_prints_its_content(
+    gateway: OnHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "backup.tar.gz"
+    assert backup(archive, where=gateway) == ExitStatus.DONE
+    assert restore(archive, check=True) == ExitStatus.DONE
+    assert restore(archive, where=OnHost(tmp_path / "restored")) == ExitStatus.DONE
+    printed = " ".join("".join(capsys.readouterr()).split())
+    for done in (f"backed up into {archive}: ", f"verified {archive}: ", f"restored into {tmp_path / 'restored'}: "):
+        assert done in printed
+    assert printed.count("start it with `interlock up`") == 1
+    assert (tmp_path / "restored" / "ledger.db").is_file()
+
+
+def test_json_has_the_report_and_nothing_else(
+    gateway: OnHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert backup(tmp_path / "backup.tar.gz", json=True, where=gateway) == ExitStatus.DONE
+    out, err = capsys.readouterr()
+    assert msgspec.json.decode(out)["ok"] is True
+    assert not err
+
+
+def test_a_second_backup_does_not_replace_the_first(gateway: OnHost, tmp_path: Path) -> None:
+    backup(tmp_path / "backup.tar.gz", where=gateway)
+    with pytest.raises(Trouble, match="a backup replaces nothing"):
+        backup(tmp_path / "backup.tar.gz", where=gateway)
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(Trouble, match="There is no file") as refused:
+        restore(tmp_path / "absent.tar.gz", where=OnHost(tmp_path / "restored"))
+    assert refused.value.code == "Usage"
+
+
+@pytest.mark.parametrize(("code", "remedy"), [
+    (errno.ENOSPC, "Free some space or name another place."),
+    (errno.ENAMETOOLONG, f"{os.strerror(errno.ENAMETOOLONG)}. Name another place."),
+])
+def test_only_a_full_disk_is_to_be_freed(
+    gateway: OnHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
+) -> None:
+    def fsync(_descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(state_backup, "os", SimpleNamespace(**{**vars(os), "fsync": fsync}))
+    with pytest.raises(Trouble) as refused:
+        backup(tmp_path / "backup.tar.gz", where=gateway)
+    assert str(refused.value).endswith(remedy)
