@@ -39,6 +39,7 @@ const english = {
   tryHint: 'Nothing is run.',
   tryIt: 'Try a call',
   trySend: 'Which rule decides?',
+  unclear: 'No allow rule about its input covers this call: {0}.',
   unknown: 'not on record: {0}',
   workspace: 'Directory',
 };
@@ -81,6 +82,7 @@ const korean: Record<keyof typeof english, string> = {
   tryHint: '아무것도 실행되지 않습니다.',
   tryIt: '호출 시험',
   trySend: '어느 규칙이 결정하나요?',
+  unclear: '입력에 관한 어떤 허용 규칙도 이 호출에 적용되지 않습니다: {0}.',
   unknown: '기록에 없음: {0}',
   workspace: '디렉터리',
 };

@@ -204,6 +204,8 @@ def _show_explained(explanation: Explanation) -> None:
     for step in explanation.steps:
         missed = f"does not fit: {step.get('missed')}" if step.get("missed") else "fits"
         say(f"  {step.get('source')} · {one_line(str(step.get('rule')))} · {missed}", "dim")
+    if explanation.unclear:
+        say(f"no allow rule about its input covers this call: {one_line(explanation.unclear)}", "dim")
 
 
 def _candidate(file: Path) -> RuleSet:

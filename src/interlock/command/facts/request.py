@@ -88,9 +88,15 @@ class RequestFacts:
         return tuple(_sound(text) for text in texts if text)
 
     @cached_property
+    def why_unclear(self) -> str | None:
+        """Return why not every fact could be determined, of the whole or of its first such command line; None if all
+        were."""
+        return next((why for why in (self.unclear, *(line.unclear for line in self.read)) if why is not None), None)
+
+    @cached_property
     def vague(self) -> bool:
         """Return whether deny rules must search all text, since not every fact could be determined."""
-        return self.described or self.unclear is not None or any(line.unclear is not None for line in self.read)
+        return self.described or self.why_unclear is not None
 
     def place(self, path: str) -> Iterator[str]:
         """Yield a path that a command names, and its target if it has symbolic links: relative below the workspace,

@@ -48,6 +48,9 @@ async def test_a_described_call_is_decided_and_each_skipped_rule_names_its_reaso
     assert [(step["rule"], step["missed"]) for step in answer["steps"][2:]] == [("no rm", "command"), ("git", None)]
     answer = (await gateway.http.get('/v1/policy/decision?agent=goose&tool=shell&input={"command":"rm -r x"}')).json()
     assert (answer["effect"], answer["reason"]) == ("deny", "never")
+    assert answer["unclear"] is None
+    answer = (await gateway.http.get("/v1/policy/decision?agent=goose&tool=shell&command=git%20log%20%26%26")).json()
+    assert (answer["effect"], answer["unclear"]) == ("ask", "the command is not of a shell's grammar")
     answer = (await gateway.http.get("/v1/policy/decision?agent=goose&door=command&permission=never")).json()
     assert (answer["effect"], answer["steps"][-1]["source"]) == ("ask", "shipped")
     for query in ("", "?agent=NO", "?agent=a&door=window", "?agent=a&input=[]"):
