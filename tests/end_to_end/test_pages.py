@@ -43,6 +43,8 @@ VARIES = (
 """What differs between machines and runs: passing status lines, ids, times, sizes, counts of records, walls, and
 whether a link was down."""
 PATIENCE_S = 60
+WIDE = "300"
+"""Columns of the reader's terminal: no line breaks inside the path of a home, which is longer here than a person's."""
 
 
 class Typed(NamedTuple):
@@ -85,7 +87,7 @@ class Reader:
         (programs / "interlock").chmod(0o755)
         self.home = self.directory = home
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")} | {
-            "HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "xterm", "COLUMNS": "100"}
+            "HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "xterm", "COLUMNS": WIDE}
 
     def type(self, one: Typed) -> str:
         """Run a command on a terminal, answer what it asks, and return what it printed. Raises AssertionError if it
