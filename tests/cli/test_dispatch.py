@@ -219,6 +219,8 @@ def test_an_unexpected_error_is_one_line_and_a_file(
 @pytest.mark.parametrize(("number", "line", "status"), [
     (errno.EACCES, "error[Usage]: /s/gateway.key cannot be read or written: Permission denied. Check who owns it", 2),
     (errno.EROFS, "error[Usage]: /s/gateway.key cannot be read or written: Read-only file system. Check who owns", 2),
+    (errno.ENAMETOOLONG, "error[Usage]: /s/gateway.key cannot be read or written: File name too long. Name another", 2),
+    (errno.ELOOP, f"error[Usage]: /s/gateway.key cannot be read or written: {os.strerror(errno.ELOOP)}. Name", 2),
     (errno.ENOSPC, "error[NoRoom]: /s/gateway.key could not be written: No space left on device. Make room", 1),
 ])
 def test_a_file_that_the_host_refuses_is_named_and_is_not_a_defect(

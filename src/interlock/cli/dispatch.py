@@ -18,6 +18,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of writing to a disk that is full or damaged."""
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 """Errors of opening a file of another user, or on a read-only disk."""
+NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of a path that no file can have."""
 BROKEN_PIPE = 141
 """The exit status that a shell reports for a program ended by a closed pipe."""
 
@@ -53,8 +55,8 @@ def dispatch(words: list[str]) -> int:
 
 
 def _of_the_host(error: OSError) -> int | None:
-    """Report an error of this host: a full disk, or a file of another user; returns the exit status, None for any other
-    error."""
+    """Report an error of this host: a full disk, a file of another user, or a path that no file can have; returns the
+    exit status, None for any other error."""
     if error.filename is None:
         return unwritten(error) if error.errno in NO_ROOM else None
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
@@ -63,6 +65,8 @@ def _of_the_host(error: OSError) -> int | None:
     if error.errno in NOT_ALLOWED:
         return _failed(usage(f"{name} cannot be read or written: {error.strerror}.",
                              "Check who owns it; a verb that once ran as another user leaves files of that user."))
+    if error.errno in NO_PATH:
+        return _failed(usage(f"{name} cannot be read or written: {error.strerror}.", "Name another path."))
     return None
 
 

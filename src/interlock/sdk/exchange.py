@@ -23,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 60.0
 NO_ANSWER = "it accepted the connection and sent no answer in time"
-"""Why there is no response, if the gateway stays silent."""
+"""Why a request has no response if the gateway stays silent."""
 """Longer than any poll waits."""
 CLOSE_TIMEOUT_S = 1.0
 """Maximum time for a gateway to answer the close of a WebSocket."""

@@ -18,9 +18,9 @@ from interlock.cli.config.place import GATEWAY_FILE, GatewayFile, Where
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.host import processes
 from interlock.cli.host.up import take_lock
-from interlock.cli.link.gateway_link import GatewayLink, locate, start_remedy
+from interlock.cli.link.gateway_link import Address, GatewayLink, locate, start_remedy, unreachable
 from interlock.cli.verb_error import Trouble
-from interlock.sdk.exchange import RETRY_AFTER_MAX_S
+from interlock.sdk.exchange import NO_ANSWER, RETRY_AFTER_MAX_S
 
 pytestmark = pytest.mark.anyio
 Step = Callable[[httpx2.Request], httpx2.Response]
@@ -149,6 +149,16 @@ def test_a_gateway_that_up_restarts_gets_no_advice_to_start_it(tmp_path: Path) -
     held = take_lock(tmp_path)
     assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in a few "
                                       "seconds, or see: interlock logs gateway")
+    os.close(held)
+
+
+def test_a_gateway_that_hangs_is_to_be_ended_before_anything_restarts_it(tmp_path: Path) -> None:
+    address = Address("http://127.0.0.1:7420", "ilk_x", 4_321, state=tmp_path)
+    assert unreachable(address, NO_ANSWER).remedy == (
+        "See: interlock logs gateway. If it stays so, end it with `kill -9 4321`; start another with: interlock up.")
+    held = take_lock(tmp_path)
+    assert "`kill -9 4321`; `interlock up` restarts it." in unreachable(address, NO_ANSWER).remedy
+    assert unreachable(address, "Connection refused").remedy == start_remedy(tmp_path)
     os.close(held)
 
 

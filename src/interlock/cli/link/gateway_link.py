@@ -26,6 +26,7 @@ from interlock.cli.verb_error import Trouble
 from interlock.protocol.problems import full_sentence
 from interlock.sdk.exchange import (
     ANSWER_TIMEOUT_S,
+    NO_ANSWER,
     ConnectionCut,
     Flow,
     Give,
@@ -136,11 +137,20 @@ def start_remedy(state: Path | None) -> str:
     return f"`interlock up` (process {up}) restarts it; try again in a few seconds, or see: interlock logs gateway"
 
 
+def _restart_remedy(address: Address) -> str:
+    """Return the remedy for a gateway of this host that is busy or stopped: nothing restarts it before it ends."""
+    then = "`interlock up` restarts it" if address.state is not None and up_process(address.state) is not None \
+        else "start another with: interlock up"
+    return f"See: interlock logs gateway. If it stays so, end it with `kill -9 {address.pid}`; {then}."
+
+
 def unreachable(address: Address, why: str) -> Trouble:
     """Return the error that the gateway does not answer, with how to start one."""
     who = f" (process {address.pid})" if address.pid is not None else ""
     remedy = trust.remedy(why) or ("Check that this machine reaches it; `interlock contexts` lists others."
-                                     if address.context is not None else start_remedy(address.state))
+                                     if address.context is not None
+                                     else _restart_remedy(address) if address.pid is not None and why == NO_ANSWER
+                                     else start_remedy(address.state))
     return Trouble("Unreachable", f"The gateway at {address.url}{who} does not answer: {why}.", remedy)
 
 
