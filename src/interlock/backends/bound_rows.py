@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -18,14 +19,14 @@ from interlock.protocol.records import ApprovalRecord, CommandRecord
 R = TypeVar("R")
 
 
-class BoundRows:
+class BoundRows(ABC):
     """Rows whose columns match their bodies. Another row is omitted, and so counts as removed."""
 
     _engine: ClassVar[Engine]
 
+    @abstractmethod
     def _rows(self, sql: str) -> Iterable[Row]:
         """Return all rows of a query."""
-        raise NotImplementedError
 
     def bound(self) -> list[BoundRecord]:
         """Read the rows that the log binds."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from interlock.backends import rows
 from interlock.backends.sql_reads import ReadersT, SqlReading
 from interlock.ports.upkeep import Counts, PrunedRows
@@ -12,16 +14,16 @@ STEP_ROWS = 1_000
 """Maximum number of rows of a kind that one transaction deletes: others' commits wait for milliseconds only."""
 
 
-class SqlUpkeep(SqlReading[ReadersT]):
+class SqlUpkeep(SqlReading[ReadersT], ABC):
     """See `interlock.ports.upkeep.Upkeep`. What a transaction does is the engine's own."""
 
+    @abstractmethod
     async def _forget_step(self, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
         """Do one step of `forget_session`; nothing if the session is not old, or all is done."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _delete(self, statement: str, *values: str | int) -> int:
         """Run a statement in a transaction of its own; returns how many rows it has deleted."""
-        raise NotImplementedError
 
     async def counts(self) -> Counts:
         by_kind: dict[str, dict[str, int]] = {"command": {}, "approval": {}, "delivery": {}, "session": {}}

@@ -234,7 +234,7 @@ async def test_a_reopened_tenant_leaves_moves_of_others_and_other_lanes_alone(st
     assert await store.thaw()
     assert [one.tenant_id for one in await store.leases.moves()] == ["other"]
     assert await store.missing("other") == []
-    assert await store.leases.owner(key) == "i_1", "a key is held for a moment, by whoever asked"
+    assert await store.leases.owner(key) == "i_1", "a key is held for a moment by the gateway that asked"
     await store.freeze()
     assert await store.missing() == ["i_1"], "it was acknowledged before it was opened"
 
