@@ -39,14 +39,19 @@ class StandingClock:
         return 0
 
 
-@pytest.fixture
-async def state(anyio_backend: str, tmp_path: Path) -> Path:
-    """A state directory with a ledger, its keys, and what a gateway and its runner leave beside them."""
-    state = tmp_path / "state"
+async def make_state(state: Path) -> None:
+    """Make a state directory with an empty ledger and its keys."""
     state.mkdir(mode=0o700)
     ledger = await open_ledger(state / "ledger.db", StandingClock())
     await ledger.close()
     load_or_make_key(state)
+
+
+@pytest.fixture
+async def state(anyio_backend: str, tmp_path: Path) -> Path:
+    """A state directory with a ledger, its keys, and what a gateway and its runner leave beside them."""
+    state = tmp_path / "state"
+    await make_state(state)
     for name, text in {"owner.key": "ilk_x", "runner/token": "ilr_x", TRANSCRIPT: '{"type":"session"}\n',
                        "objects/ab/abcd": "bytes of a file", "cursors.json": "{}", "gateway.lock": "",
                        "runner/outbox.db": "left out", "agents/shell/sessions/.s1.written": "left out"}.items():

@@ -10,14 +10,12 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from app.test_state_backup import StandingClock
+from app.test_state_backup import make_state
 from interlock.app import state_backup
-from interlock.backends.sqlite.ledger import open_ledger
 from interlock.cli.config.place import OnHost
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.storage.backup import backup, restore
 from interlock.cli.verb_error import Trouble
-from interlock.gateway.audit.signing_key import load_or_make_key
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-15")]
 
@@ -25,12 +23,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("Y-15")]
 @pytest.fixture
 async def gateway(anyio_backend: str, tmp_path: Path) -> OnHost:
     """A gateway's state directory with an empty ledger."""
-    state = tmp_path / "state"
-    state.mkdir(mode=0o700)
-    ledger = await open_ledger(state / "ledger.db", StandingClock())
-    await ledger.close()
-    load_or_make_key(state)
-    return OnHost(state)
+    await make_state(tmp_path / "state")
+    return OnHost(tmp_path / "state")
 
 
 def test_a_backup_is_verified_and_restored_and_each_step_prints_its_content(
