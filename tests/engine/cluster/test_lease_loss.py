@@ -10,8 +10,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from clusters.street import Member, street
+from engine.cluster.test_renewal import Away, LoopTime
 from interlock.engine.cluster import lease_loss
+from interlock.engine.cluster import renewal as renewal_module
 from interlock.engine.cluster.lease_loss import LeaseLoss, ProcessorTime, parse_processor_time, processor_time
+from interlock.gateway.telemetry.cluster_health import LOSS_SHOWN_S
 from interlock.ports.leases import INSTANCE_LIFE_MS
 
 pytestmark = pytest.mark.req("C-4")
@@ -25,7 +28,12 @@ DOWN = "PostgreSQL does not answer."
     (LeaseLoss(14.0, ProcessorTime(ran_s=11.0, waited_s=2.0)), "busy"),
     (LeaseLoss(20.0, ProcessorTime(ran_s=0.5, waited_s=0.2), DOWN), "ledger"),
     (LeaseLoss(20.0, ProcessorTime(ran_s=0.5, waited_s=0.2)), "stopped"),
+    (LeaseLoss(20.0, ProcessorTime(ran_s=0.2, waited_s=0.5)), "stopped"),
+    (LeaseLoss(11.0, ProcessorTime(ran_s=0.0, waited_s=5.0)), "starved"),
+    (LeaseLoss(11.0, ProcessorTime(ran_s=5.0, waited_s=0.0)), "busy"),
+    (LeaseLoss(11.0, ProcessorTime(ran_s=5.0, waited_s=5.0)), "starved"),
     (LeaseLoss(2.9, ProcessorTime(ran_s=0.1, waited_s=2.5)), "early"),
+    (LeaseLoss(3.0, ProcessorTime(ran_s=0.1, waited_s=2.5)), "starved"),
     (LeaseLoss(9.0, None), "unknown"),
     (LeaseLoss(9.0, None, DOWN), "ledger"),
 ])
@@ -100,14 +108,14 @@ async def test_a_starved_gateway_shows_why_it_lost_its_sessions() -> None:
 async def test_a_wait_of_a_second_between_renewals_is_logged_once_and_its_end_once() -> None:
     async with street(1) as town:
         (a,) = town.members
-        spending(a, ProcessorTime(0, 0), ProcessorTime(0.1, 1.5), ProcessorTime(0.2, 3.5), ProcessorTime(0.3, 3.6))
+        spending(a, ProcessorTime(0, 0), ProcessorTime(0.1, 1.0), ProcessorTime(0.2, 2.5), ProcessorTime(0.3, 2.6))
         a.cluster.renewal.joined(asyncio.get_running_loop().time())
         with capture_logs() as lines:
             for _ in range(3):
                 await a.cluster.renewal.once()
         assert [one["event"] for one in lines] == ["processor_missing", "processor_available"]
-        assert "it waited 1,500 ms for one" in lines[0]["reason"]
-        assert waits(a) == pytest.approx(3.6)
+        assert "it waited 1,000 ms for one" in lines[0]["reason"]
+        assert waits(a) == pytest.approx(2.6)
 
 
 @pytest.mark.anyio
@@ -124,3 +132,43 @@ async def test_a_gateway_on_another_system_shows_no_waits() -> None:
         assert "waited_ms" not in line
         assert waits(a) is None
         await a.cluster.settled()
+
+
+@pytest.mark.anyio
+async def test_a_lost_lease_is_shown_with_its_age_for_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with street(1) as town:
+        (a,) = town.members
+        time = LoopTime(monkeypatch)
+        town.clock.advance(INSTANCE_LIFE_MS)
+        await a.cluster.renewal.once()
+        lost_s, shown = time.now_s, []
+        for passed_s in (90.5, 3_600, 3_601):
+            time.now_s = lost_s + passed_s
+            loss = (await a.front.cluster.look()).lost_lease  # type: ignore[union-attr]
+            shown.append(loss and loss.ago_s)
+        assert shown == [90, LOSS_SHOWN_S, None]
+        await a.cluster.settled()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answers_again", [False, True])
+async def test_a_ledger_that_answered_again_is_not_the_cause_of_a_later_loss(
+        monkeypatch: pytest.MonkeyPatch, answers_again: bool) -> None:
+    monkeypatch.setattr(renewal_module, "RENEW_EVERY_MS", 0)
+    async with street(1) as town:
+        (a,) = town.members
+        renewal, leases = a.cluster.renewal, town.leases
+        spending(a, *[ProcessorTime(0, 0)] * 9)
+        renewal.joined(asyncio.get_running_loop().time())
+        failed = asyncio.Event()
+        renewal._outage.failed = lambda *_, **__: failed.set()  # type: ignore[method-assign]
+        renewal._leases = Away(leases, "renew")  # type: ignore[assignment]
+        renewing = asyncio.create_task(renewal.run())
+        await failed.wait()
+        renewing.cancel()
+        renewal._leases = leases
+        if answers_again:
+            await renewal.once()
+        renewal._until_s = asyncio.get_running_loop().time() - 10.0
+        assert renewal.lost().cause == ("stopped" if answers_again else "ledger")
+        assert ("PostgreSQL is away." in renewal.last_loss()[1]) is not answers_again  # type: ignore[index]
