@@ -25,7 +25,7 @@ from interlock.gateway.access.credentials import (
 from interlock.ports import trips
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.problems import Problem
-from interlock.protocol.records import KeyRecord
+from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
 
 pytestmark = pytest.mark.anyio
@@ -298,3 +298,31 @@ async def test_a_key_is_valid_until_it_expires() -> None:
     clock.at += CACHE_MS
     with pytest.raises(Problem, match="no longer accepted"):
         await credentials.principal("ilk_x")
+
+
+@pytest.mark.req("K-1", "O-9")
+async def test_work_continues_while_the_key_that_began_it_is_accepted() -> None:
+    ledger, clock = MemoryLedger(), StillClock()
+    key = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
+                    expires_ms=clock.at + 1, principal=Actor(type="user", id="someone"))
+    await ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0)), Put(key)]))
+    credentials = Credentials(ledger, clock)
+    assert await credentials.state_of("default", "k") == "valid"
+    clock.at += 1
+    assert await credentials.state_of("default", "k") == "ended", "it has expired"
+    await ledger.commit(WriteBatch([Put(msgspec.structs.replace(key, expires_ms=None, revoked=True))]))
+    assert await credentials.state_of("default", "k") == "ended", "it is revoked"
+    assert await credentials.state_of("default", "another") == "ended", "its row is removed"
+
+
+@pytest.mark.req("K-1", "O-9")
+@pytest.mark.parametrize("key_id", ["", "oidc:corp"])
+async def test_a_credential_without_a_row_is_valid_while_its_tenant_is_not_suspended(key_id: str) -> None:
+    ledger = MemoryLedger()
+    tenant = TenantRecord(tenant_id="default", name="", created_ms=0)
+    await ledger.commit(WriteBatch([Put(tenant)]))
+    credentials = Credentials(ledger, StillClock())
+    assert await credentials.state_of("default", key_id) == "valid"
+    await ledger.commit(WriteBatch([Put(msgspec.structs.replace(tenant, suspended=True))]))
+    credentials.look_again()
+    assert await credentials.state_of("default", key_id) == "suspended"
