@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ssl
 
+import httpx2
 import pytest
 
-from interlock.sdk.exchange import ConnectionCut
-from interlock.sdk.place import GatewayAddress, fresh_key, place, unopened
+from interlock.sdk.exchange import NO_ANSWER, ConnectionCut
+from interlock.sdk.place import GatewayAddress, cut_of, fresh_key, place, unopened
 
 URL = "https://gateway.example"
 
@@ -90,3 +91,16 @@ def test_each_idempotency_key_is_unique() -> None:
     keys = {fresh_key() for _ in range(100)}
     assert len(keys) == 100
     assert all(8 <= len(key) <= 255 and key.isascii() for key in keys)
+
+
+@pytest.mark.req("M-1")
+@pytest.mark.parametrize(("error", "cut"), [
+    (httpx2.ReadTimeout("timed out"), ConnectionCut(NO_ANSWER)),
+    (httpx2.ConnectTimeout("timed out"), ConnectionCut("timed out")),
+    (httpx2.ConnectError("refused"), ConnectionCut("refused")),
+    (httpx2.ReadError(""), ConnectionCut("ReadError", broke_off=True)),
+    (httpx2.RemoteProtocolError("no response"), ConnectionCut("no response", broke_off=True)),
+])
+def test_silence_a_lost_connection_and_an_absent_gateway_are_distinguished(
+        error: httpx2.RequestError, cut: ConnectionCut) -> None:
+    assert cut_of(error) == cut

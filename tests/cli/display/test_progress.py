@@ -92,3 +92,11 @@ def test_nothing_is_shown_while_another_program_has_the_terminal(monkeypatch: py
             assert not lines.seen.wait(0.02) or len([text for text in lines.shown if text is not None]) == before
 
     run(["config", "edit"], lines, then=edit)
+
+
+def test_what_an_earlier_verb_waited_for_is_not_shown_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Lines(monkeypatch)
+    waiting_for("the gateway of the earlier verb")
+    so_far("figures of the earlier verb")
+    run(["status"], lines)
+    assert "earlier" not in str(lines.shown[0])

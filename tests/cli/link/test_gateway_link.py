@@ -11,10 +11,11 @@ import httpx2
 import msgspec
 import pytest
 
-from cli.scripted import URL, Script, answer, problem
+from cli.scripted import URL, Script, answer, link_to, problem
 from interlock.backends.sqlite.lock import lock_state
 from interlock.cli.access import context_verbs
 from interlock.cli.config.place import GATEWAY_FILE, GatewayFile, Where
+from interlock.cli.display import progress
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.host import processes
 from interlock.cli.host.up import take_lock
@@ -167,3 +168,33 @@ def test_an_empty_url_is_not_another_gateway(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("INTERLOCK_URL", "http://127.0.0.1:7420")
     with pytest.raises(Trouble, match="'' is not the URL of a gateway"):
         locate(Where(state=tmp_path, url=""))
+
+
+@pytest.mark.req("N-3", "G-3")
+@pytest.mark.parametrize(("retries", "limit_s"), [(True, 60.0), (False, 10.0)])
+async def test_a_verb_that_shows_the_current_state_waits_ten_seconds_and_another_a_minute(
+        tmp_path: Path, retries: bool, limit_s: float) -> None:
+    script = Script({"GET /v1/status": [answer({})]})
+    async with link_to(script, tmp_path, retries=retries) as link:
+        await link.get("/v1/status")
+    assert script.asked[0].extensions["timeout"]["read"] == limit_s
+
+
+@pytest.mark.req("G-7")
+async def test_the_gateway_is_what_is_awaited_only_until_it_answers(tmp_path: Path) -> None:
+    awaited: list[str] = []
+
+    async def sleep(_: float) -> None:
+        awaited.append(progress._SoFar.waiting)
+
+    def observed(step: Step) -> Step:
+        def asked(request: httpx2.Request) -> httpx2.Response:
+            awaited.append(progress._SoFar.waiting)
+            return step(request)
+        return asked
+
+    script = Script({"GET /v1/status": [observed(refused(503, "Unavailable", "2")), observed(answer({}))]})
+    async with link_to(script, tmp_path, sleep=sleep) as link:
+        await link.get("/v1/status")
+    sentence = f"waiting for the gateway at {URL}"
+    assert [*awaited, progress._SoFar.waiting] == [sentence, "", sentence, ""]

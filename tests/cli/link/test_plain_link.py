@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Generator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,30 @@ def test_a_gateway_that_stays_silent_is_reported_after_one_wait(
         silent.accept()[0].close()
         with pytest.raises(BlockingIOError):
             silent.accept()
+
+
+@pytest.mark.req("N-3", "G-3")
+@pytest.mark.parametrize(("retries", "limit_s"), [(True, 60.0), (False, 10.0)])
+def test_the_limit_of_an_answer_is_that_of_the_connection(
+        gateway: ScriptedServer, tmp_path: Path, retries: bool, limit_s: float) -> None:
+    gateway.answers.append(Answer(200, {}))
+    (tmp_path / "owner.key").write_text("ilk_test\n")
+    limits: list[float | None] = []
+
+    async def ask(link: GatewayLink) -> None:
+        await link.get("/v1/commands")
+        assert link._plain is not None
+        assert link._plain._connection is not None
+        limits.append(link._plain._connection.sock.gettimeout())
+
+    ask_gateway(Where(state=tmp_path, url=gateway.url), ask, retries=retries)
+    assert limits == [limit_s]
+
+
+@pytest.mark.req("G-3")
+def test_a_gateway_that_accepts_no_connection_in_time_is_not_called_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def times_out(_: HTTPConnection) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(HTTPConnection, "connect", times_out)
+    assert sent(PlainLink("http://127.0.0.1:1", lambda: "", None), LIST) == ConnectionCut("timed out", broke_off=False)
