@@ -47,7 +47,7 @@ USAGE: list[list[str]] = [
     ["sessions", "edit"], ["sessions", "close", "@last"],
     ["audit", "verify", "/dev/zero"], ["audit", "verify", "/"], ["config", "import", "/dev/zero"],
     ["run", "shell", "ls", "--workspace", ""], ["ci", "shell", "ls", "--workspace", ""],
-    ["policy", "test", "shell", "bash", "{}", "--workspace", ""],
+    ["policy", "test", "shell", "ls", "--workspace", ""],
 ]
 
 
