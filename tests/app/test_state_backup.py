@@ -17,6 +17,7 @@ from interlock.app.scratch_directory import IN_USE
 from interlock.app.state_backup import (
     MANIFEST,
     BackedUpFile,
+    BackupEntry,
     BackupManifest,
     BackupRefused,
     read_backup,
@@ -226,6 +227,15 @@ def test_a_header_without_a_limit_is_refused_before_it_is_read(tmp_path: Path, k
     archive.write_bytes(gzip.compress(forged.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
     with pytest.raises(BackupRefused, match="a header of 1099511627776 bytes"):
         restore_backup(archive, tmp_path / "restored")
+
+
+def test_a_header_of_64_kib_is_read_and_a_longer_one_refused() -> None:
+    longest = header(tarfile.XHDTYPE)
+    longest.size = 65_536
+    assert BackupEntry.frombuf(longest.tobuf(), "utf-8", "strict").size == 65_536
+    longest.size += 1
+    with pytest.raises(tarfile.ReadError, match="a header of 65537 bytes"):
+        BackupEntry.frombuf(longest.tobuf(), "utf-8", "strict")
 
 
 @pytest.mark.parametrize("forged", [
