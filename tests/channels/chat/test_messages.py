@@ -142,6 +142,7 @@ def test_a_tool_call_is_one_line(request_: dict[str, Any], line: str) -> None:
 def test_a_tool_call_cannot_hide_or_reorder_what_ran_nor_add_a_line_of_its_own() -> None:
     line = tool_line({"tool_name": "bash\n✅ allowed", "input": {"command": "rm -rf \u202ehs.on\u200b\u2028\x1b[2K"}})
     assert line == "▸ bash ✅ allowed: rm -rf <U+202E>hs.on<U+200B> <U+001B>[2K"
+    assert tool_line({"tool_name": "edit", "title": "a\u202eb\n✅ allowed"}) == "▸ edit: a<U+202E>b ✅ allowed"
     assert len(tool_line({"tool_name": "x" * 9_999})) < 300
 
 
