@@ -185,3 +185,31 @@ async def test_the_current_sessions_of_an_agent_are_listed_by_key_and_in_pages(l
     assert [one.session_key for one in first] == ["agent:shell:dm:ann", "agent:shell:main"]
     assert [one.session_id for one in await ledger.current_sessions("t", "shell", "agent:shell:main", 2)] == ["7"]
     assert await ledger.current_sessions("t", "none", "", 2) == []
+
+
+@pytest.mark.req("G-5")
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+async def test_one_step_deletes_no_more_events_than_its_limit(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events of a session are in several streams, which share the limit."""
+    monkeypatch.setattr(sql_upkeep, "STEP_ROWS", 3)
+    assert isinstance(ledger, sql_upkeep.SqlUpkeep)
+    await session(ledger, "old")
+    steps = [await ledger._forget_step("t", "old", BEFORE) for _ in range(3)]
+    assert [one.events for one in steps] == [3, 2, 0]
+
+
+@pytest.mark.req("G-5")
+@pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
+async def test_a_long_feed_is_deleted_completely_in_steps(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_upkeep, "STEP_ROWS", 2)
+    assert isinstance(ledger, sql_upkeep.SqlUpkeep)
+    await ledger.commit(WriteBatch([Append("t", "t/t", "feed", BEFORE - 1, b"{}")] * 5))
+    delete, steps = ledger._delete, list[int]()
+
+    async def counted(statement: str, *values: str | int) -> int:
+        steps.append(await delete(statement, *values))
+        return steps[-1]
+
+    monkeypatch.setattr(ledger, "_delete", counted)
+    assert await ledger.forget_feed("t", BEFORE) == 5
+    assert steps == [2, 2, 1]
