@@ -95,3 +95,9 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345")
     assert [read_within(path, limit) for limit in (4, 5, 6)] == [None, b"12345", b"12345"]
+
+
+def test_a_device_without_an_end_is_read_up_to_a_limit() -> None:
+    """It states a size of zero."""
+    assert read_within(Path("/dev/zero"), 1_000) is None
+    assert read_within(Path(os.devnull), 1_000) == b""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from interlock.command.facts import shell
 from interlock.command.facts.request import AgentRequest, RequestFacts, facts
 
 
@@ -99,3 +100,11 @@ def test_a_large_input_is_evaluated_in_linear_time() -> None:
     assert of({f"path{number}": f"src/{number}" for number in range(50_000)}).unclear
     assert of({"content": "x" * 4_000_000}).unclear is None
     assert time.process_time() - began < 10
+
+
+@pytest.mark.req("P-1", "H-6")
+def test_the_reason_is_that_of_the_whole_or_of_the_first_unclear_command_line() -> None:
+    assert of({"command": "git log"}).why_unclear is None
+    assert of({"commands": ["git log", "ls &&", "echo $(("]}).why_unclear == shell.read("ls &&").unclear
+    both = of(b'{"path": "a", "path": "b", "command": "ls &&"}')
+    assert both.why_unclear == both.unclear == 'its input has "path" twice'

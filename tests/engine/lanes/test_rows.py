@@ -144,6 +144,16 @@ async def test_a_key_whose_role_was_changed_by_sql_is_refused_and_reported_once(
         f"the stored row of the API key {key_id} is not the one in the audit record of its last change"]
 
 
+@pytest.mark.req("H-5", "O-9")
+async def test_work_that_a_revoked_key_began_cannot_be_continued_by_sql(place: Place) -> None:
+    _, key_id = await place.key()
+    assert await place.credentials.state_of("default", key_id) == "valid"
+    await place.keys.revoke(OWNER, key_id, place.remember)
+    place.edit("api_key", f"key_id = '{key_id}'", lambda body: body.update(revoked=False))
+    assert await place.credentials.state_of("default", key_id) == "ended"
+    assert await place.tampered() == [f"key/{key_id}"]
+
+
 @pytest.mark.req("H-5")
 @pytest.mark.parametrize("change", [
     {"revoked": False}, {"expires_ms": 10**15}, {"principal": {"type": "user", "id": "owner"}}, {"tenant_id": "t2"},

@@ -9,7 +9,7 @@ import uvloop
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from gateway.test_slow_senders import HEAD, listening
+from gateway.test_slow_senders import HEAD, echo, listening
 from interlock.gateway.server.connections import (
     MAX_FRAGMENTS,
     MAX_HEAD_BYTES,
@@ -238,3 +238,25 @@ async def test_a_peer_that_reads_no_response_does_not_keep_its_connection() -> N
             await loop.sock_sendall(peer, START + b"Connection: close\r\n\r\n")
             await asyncio.wait_for(connections.lost.wait(), 20)
             assert not connections
+
+
+@pytest.mark.req("S-4")
+async def test_a_response_aborts_its_own_connection_and_no_later_one() -> None:
+    aborts: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        aborts.append(scope["state"]["abort"])
+        await echo(scope, receive, send)
+
+    async with listening(PATIENT, app) as port:
+        first, second = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        for reader, writer in (first, second, first):
+            writer.write(HEAD + b"abcd")
+            await asyncio.wait_for(reader.readuntil(b"abcd"), 20)
+        aborts[-1]()
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(first[0].read(), 20)
+        second[1].write(HEAD + b"abcd")
+        assert await asyncio.wait_for(second[0].readuntil(b"abcd"), 20)
+        for _, writer in (first, second):
+            writer.close()

@@ -53,6 +53,8 @@ async def test_a_described_call_is_decided_and_each_skipped_rule_names_its_reaso
     assert (answer["effect"], answer["unclear"]) == ("ask", "the command is not of a shell's grammar")
     answer = (await gateway.http.get("/v1/policy/decision?agent=goose&door=command&permission=never")).json()
     assert (answer["effect"], answer["steps"][-1]["source"]) == ("ask", "shipped")
+    started = "/v1/policy/decision?agent=goose&door=command&command=git%20log%20%26%26"
+    assert (await gateway.http.get(started)).json()["unclear"] is None, "it is about a tool's input"
     for query in ("", "?agent=NO", "?agent=a&door=window", "?agent=a&input=[]"):
         assert (await gateway.http.get(f"/v1/policy/decision{query}")).json()["code"] == "InvalidPayload"
 

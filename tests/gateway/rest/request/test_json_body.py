@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from interlock.gateway.rest import cursors
 from interlock.gateway.rest.request.idempotency import claim_of
-from interlock.gateway.rest.request.json_body import MAX_ERRORS, THREAD_BYTES, parse_json, pointer_of, read, read_json
+from interlock.gateway.rest.request.json_body import (
+    MAX_ERRORS,
+    THREAD_BYTES,
+    _plain,
+    parse_json,
+    pointer_of,
+    read,
+    read_json,
+)
 from interlock.gateway.rest.routes import media_ranges
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
@@ -112,3 +120,11 @@ def test_accept_is_read_with_its_refusals() -> None:
     assert media_ranges([]) == {"*/*"}
     assert media_ranges(["text/html, application/json;q=0.0", "text/event-stream;q=0.5"]) == {
         "text/html", "text/event-stream"}
+
+
+@pytest.mark.req("Y-18")
+def test_only_sixteen_digits_in_a_row_need_careful_parsing() -> None:
+    for body in (b'{"n":123456789012345}', b'[12345678,12345678]', b'{"text":"a long text without any digits"}'):
+        assert _plain(body) == json.loads(body)
+    for digit in b"0123456789":
+        assert _plain(b'["%s"]' % (bytes([digit]) * 16)) is None
