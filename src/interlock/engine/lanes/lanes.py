@@ -32,7 +32,7 @@ from interlock.engine.lanes.tenant_place import refusal
 from interlock.engine.membership import Alone, Elsewhere, Hold, Room
 from interlock.engine.viewers.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
-from interlock.ports.ledger import FIRST_EPOCH, LaneName, Ledger, LedgerError, LedgerWrite
+from interlock.ports.ledger import LaneName, Ledger, LedgerError, LedgerWrite
 from interlock.ports.objects import Objects
 from interlock.ports.signals import Signal
 from interlock.ports.stored_lanes import SessionClock
@@ -229,43 +229,59 @@ class Lanes:
         return shell if shell is not None and shell.lane.state.runner_id == runner_id else None
 
     async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:
-        # An observed session was named elsewhere: its lane may have been here before.
-        may_be_new = fresh is not None and not fresh.controller and not is_tenant_lane(session_id)
-        begun: int | None = None
-        kept, found = list[ApprovalRecord](), None
-        if may_be_new and fresh is not None and self.room.begins:  # Side by side: one round trip opens a session.
-            record, begun = await asyncio.gather(self.ledger.session(session_id),
-                                                 self.room.begin_new(LaneName(fresh.tenant_id, session_id),
-                                                                     fresh.runner_id))
-        else:
-            record = await self.ledger.session(session_id)
         if is_tenant_lane(session_id):
-            fresh = tenant_lane_state(session_id, self.clock.now_ms())
-        if record is None and fresh is None:
-            return None
-        tenant_id = record.tenant_id if record is not None else fresh.tenant_id if fresh is not None else ""
-        if tenant_id in self._closed:
-            await self._check_open(tenant_id)
-        runner_id = record.runner_id if record is not None else fresh.runner_id if fresh is not None else ""
-        named_here, lane = may_be_new and record is None, LaneName(tenant_id, session_id)
-        if begun is None or not named_here:
-            begun = None
-            epoch = (await self.room.begin(lane, runner_id) if named_here
-                     else await self.room.take(lane, runner_id or None))
+            return await self._read_tenant_lane(session_id)
+        if fresh is not None and not fresh.controller:
+            return await self._open(fresh)
+        # An observed session was named elsewhere: its lane may have been here before.
+        record = await self.ledger.session(session_id)
+        if record is not None:
+            return await self._take(LaneName(record.tenant_id, session_id), record.runner_id, fresh)
+        return await self._take(LaneName(fresh.tenant_id, session_id), fresh.runner_id, fresh) if fresh else None
+
+    async def _read_tenant_lane(self, session_id: str) -> LaneShell:
+        """Rebuild a tenant's own lane from its approvals: it has no row."""
+        fresh = tenant_lane_state(session_id, self.clock.now_ms())
+        await self._check_open(fresh.tenant_id)
+        epoch = await self.room.take(LaneName(fresh.tenant_id, session_id))
+        kept = await self.ledger.live_approvals(session_id, fresh.tenant_id)
+        await self._settle_doubt()
+        return await self._begun(fresh, kept, epoch)
+
+    async def _open(self, fresh: LaneState) -> LaneShell | None:
+        """Create the lane of a session that was named here, unless there is one already."""
+        lane = LaneName(fresh.tenant_id, fresh.session_id)
+        epoch: int | None = None
+        if self.room.begins:  # In parallel: one round trip opens a session.
+            record, epoch = await asyncio.gather(self.ledger.session(lane.name),
+                                                 self.room.begin_new(lane, fresh.runner_id))
         else:
-            epoch = begun  # This lane never had an owner, so the session was never written.
+            record = await self.ledger.session(lane.name)
+        if record is not None:
+            return await self._take(LaneName(record.tenant_id, lane.name), record.runner_id, fresh)
+        await self._check_open(lane.tenant_id)
+        if epoch is not None:  # This lane never had an owner, so the session was never written.
+            await self._settle_doubt()
+            return await self._begun(fresh, [], epoch)
+        epoch = await self.room.begin(lane, fresh.runner_id)
+        found = await self._reader.read(lane) if self.room.shared else None
+        await self._settle_doubt()
+        return self._shell(found, epoch) if found is not None else await self._begun(fresh, [], epoch)
+
+    async def _take(self, lane: LaneName, runner_id: str, fresh: LaneState | None) -> LaneShell | None:
+        """Take the lane of a session and read it; it is created from `fresh` if it does not exist."""
+        await self._check_open(lane.tenant_id)
+        epoch = await self.room.take(lane, runner_id or None)
         # Read only now that no other gateway can write under this epoch: another may have written before, or this one
         # with a commit that was in doubt until the lane was taken (OutcomeUnknown).
-        if begun is None and (self.room.shared or not named_here) and not is_tenant_lane(session_id):
-            found = await self._reader.read(lane)
-        kept = await self.ledger.live_approvals(session_id, tenant_id) if is_tenant_lane(session_id) else kept
+        found = await self._reader.read(lane)
         await self._settle_doubt()
         if found is not None:
             return self._shell(found, epoch)
-        if fresh is None:  # It was deleted meanwhile.
-            self.room.give_back(lane, epoch or FIRST_EPOCH)
-            return None
-        return await self._begun(fresh, kept, epoch)
+        if fresh is not None:
+            return await self._begun(fresh, [], epoch)
+        self.room.give_back(lane, epoch)  # It was deleted meanwhile.
+        return None
 
     async def _settle_doubt(self) -> None:
         if not self._in_doubt:
@@ -402,7 +418,9 @@ class Lanes:
         return self._known_as.get(tenant_id, self.gateway_id)
 
     async def _check_open(self, tenant_id: str) -> None:
-        """Check whether a tenant that was closed still is. Raises Problem."""
+        """Check that a tenant is not closed: one that was may have been opened since. Raises Problem."""
+        if tenant_id not in self._closed:
+            return
         tenant = await self.ledger.tenant(tenant_id)
         if tenant is not None and (problem := refusal(tenant)) is not None:
             raise problem
