@@ -109,8 +109,7 @@ def explanation(policy: RuleSet, subject: PolicySubject, *, fell: bool = False) 
         {"rule": step.rule, "source": step.source, "effect": step.effect, "missed": step.missed}
         for step in policy.explain(subject)
     ]
-    unclear = subject.facts.why_unclear if subject.door == "tool" else None
-    return Explanation(verdict.effect, verdict.rule, verdict.required, verdict.reason, steps, unclear)
+    return Explanation(verdict.effect, verdict.rule, verdict.required, verdict.reason, steps, subject.facts.why_unclear)
 
 
 def _described(call: ApiRequest, own: dict[str, Any]) -> PolicySubject:
