@@ -69,7 +69,7 @@ async def _learn_tenants(engine: Engine, rawp: RawpEndpoint, front: Front) -> No
     """Stop work for tenants that are moved or being moved, and load the data of those that arrived."""
     await engine.lanes.learn_tenants()
     front.access.credentials.look_again()
-    rawp.close_tenants(engine.lanes.closed)
+    rawp.close_tenants(engine.lanes.tenants.closed)
     await engine.read_rules()
     await engine.drains.learn()
     await engine.lanes.learn_spending()

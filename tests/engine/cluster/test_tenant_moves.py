@@ -51,7 +51,7 @@ async def test_each_gateway_closes_the_tenant_and_reports_it_once() -> None:
             await member.cluster.tenant_moves.look()
             await member.cluster.tenant_moves.look()
             assert await whoami(member) == (503, "1", None)
-            assert member.engine.lanes.closed == {"acme"}
+            assert member.engine.lanes.tenants.closed == {"acme"}
         assert made.leases.acknowledged == [(move, member.cluster.instance_id) for member in made.members]
 
 

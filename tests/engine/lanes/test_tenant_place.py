@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.lanes.tenant_place import refusal
+from interlock.backends.memory.ledger import MemoryLedger
+from interlock.engine.lanes.tenant_place import TenantPlaces, refusal
+from interlock.ports.ledger import Ledger, Put, WriteBatch
+from interlock.protocol.problems import Problem
 from interlock.protocol.records import TenantRecord
 
 
@@ -38,3 +41,36 @@ def test_a_request_for_a_moved_tenant_names_its_new_address(place: str, headers:
     assert problem is not None
     assert problem.code == "MisdirectedRequest"
     assert problem.headers == headers
+
+
+async def put(ledger: Ledger, *tenants: TenantRecord) -> None:
+    await ledger.commit(WriteBatch([Put(one) for one in tenants]))
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
+async def test_a_tenant_that_was_moved_back_is_open_without_another_look() -> None:
+    ledger = MemoryLedger()
+    places = TenantPlaces(ledger)
+    await put(ledger, tenant(moved_to="https://there.example"))
+    await places.load()
+    assert (places.closed, places.is_closed("t1")) == ({"t1"}, True)
+    with pytest.raises(Problem, match=r"there\.example"):
+        await places.check_open("t1")
+
+    await put(ledger, tenant())
+    await places.check_open("t1")
+
+    assert not places.is_closed("t1")
+
+
+@pytest.mark.anyio
+@pytest.mark.req("K-1")
+async def test_the_runners_of_a_tenant_that_was_moved_here_know_its_former_gateway() -> None:
+    ledger = MemoryLedger()
+    places = TenantPlaces(ledger)
+    await put(ledger, tenant(known_as="gw_former"))
+
+    await places.load()
+
+    assert (places.gateway_id("t1"), places.gateway_id("t2")) == ("gw_former", None)

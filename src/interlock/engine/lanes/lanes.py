@@ -28,7 +28,7 @@ from interlock.engine.lanes.lane_reader import LaneReader, ReadLane, decode_stat
 from interlock.engine.lanes.lane_shell import BROKEN_WAIT_S, LaneShell
 from interlock.engine.lanes.rows import RowAudit
 from interlock.engine.lanes.spend import settle
-from interlock.engine.lanes.tenant_place import refusal
+from interlock.engine.lanes.tenant_place import TenantPlaces
 from interlock.engine.membership import Alone, Elsewhere, Hold, Room
 from interlock.engine.viewers.viewers import Viewers
 from interlock.ports.clock import Clock, Entropy
@@ -100,10 +100,7 @@ class Lanes:
         self.on_delivery = Signal[[]]()
         """Sent after a commit that holds notices to approvers."""
         self._in_doubt = False
-        self._closed = set[str]()
-        """Tenants that are moved, or being moved, as of the last look."""
-        self._known_as: dict[str, str] = {}
-        """For a tenant that was moved here, the gateway id that its runners know."""
+        self.tenants = TenantPlaces(ledger)
         self.on_read = Signal[[LaneShell]]()
         """Sent with a lane that was read while its runner is attached, before it decides."""
         self.on_trips = Signal[[str, Trips]]()
@@ -242,7 +239,7 @@ class Lanes:
     async def _read_tenant_lane(self, session_id: str) -> LaneShell:
         """Rebuild a tenant's own lane from its approvals: it has no row."""
         fresh = tenant_lane_state(session_id, self.clock.now_ms())
-        await self._check_open(fresh.tenant_id)
+        await self.tenants.check_open(fresh.tenant_id)
         epoch = await self.room.take(LaneName(fresh.tenant_id, session_id))
         kept = await self.ledger.live_approvals(session_id, fresh.tenant_id)
         await self._settle_doubt()
@@ -259,7 +256,7 @@ class Lanes:
             record = await self.ledger.session(lane.name)
         if record is not None:
             return await self._take(LaneName(record.tenant_id, lane.name), record.runner_id, fresh)
-        await self._check_open(lane.tenant_id)
+        await self.tenants.check_open(lane.tenant_id)
         if epoch is not None:  # This lane never had an owner, so the session was never written.
             await self._settle_doubt()
             return await self._begun(fresh, [], epoch)
@@ -270,7 +267,7 @@ class Lanes:
 
     async def _take(self, lane: LaneName, runner_id: str, fresh: LaneState | None) -> LaneShell | None:
         """Take the lane of a session and read it; it is created from `fresh` if it does not exist."""
-        await self._check_open(lane.tenant_id)
+        await self.tenants.check_open(lane.tenant_id)
         epoch = await self.room.take(lane, runner_id or None)
         # Read only now that no other gateway can write under this epoch: another may have written before, or this one
         # with a commit that was in doubt until the lane was taken (OutcomeUnknown).
@@ -400,31 +397,14 @@ class Lanes:
 
     async def learn_tenants(self) -> list[TenantRecord]:
         """Drop the lanes of tenants that are no longer here, or not yet; returns all tenants. Raises LedgerError."""
-        tenants = await self.ledger.tenants()
-        self._closed = {one.tenant_id for one in tenants if refusal(one) is not None}
-        self._known_as = {one.tenant_id: one.known_as for one in tenants if one.known_as is not None}
-        if gone := [shell for shell in self.live() if shell.lane.state.tenant_id in self._closed]:
+        tenants = await self.tenants.load()
+        if gone := [shell for shell in self.live() if self.tenants.is_closed(shell.lane.state.tenant_id)]:
             await self.let_go(gone)
         return tenants
 
-    @property
-    def closed(self) -> frozenset[str]:
-        """Return the tenants that are moved, or being moved, as of the last look."""
-        return frozenset(self._closed)
-
     def known_as(self, tenant_id: str) -> str:
-        """Return the id by which a tenant's runners know this gateway: its own, or that of the gateway they were paired
-        with before their tenant was moved here."""
-        return self._known_as.get(tenant_id, self.gateway_id)
-
-    async def _check_open(self, tenant_id: str) -> None:
-        """Check that a tenant is not closed: one that was may have been opened since. Raises Problem."""
-        if tenant_id not in self._closed:
-            return
-        tenant = await self.ledger.tenant(tenant_id)
-        if tenant is not None and (problem := refusal(tenant)) is not None:
-            raise problem
-        self._closed.discard(tenant_id)
+        """Return the id by which a tenant's runners know this gateway."""
+        return self.tenants.gateway_id(tenant_id) or self.gateway_id
 
     def delay_s(self, state: str, deadline_ms: int, now_ms: int) -> float:
         """Return in how many seconds to read a session whose gateway has ended: at once if work runs, since its runner
@@ -448,7 +428,7 @@ class Lanes:
             clocks = {one: known[one] for one in locks if one in known}
             if unknown := [one for one in locks if one not in known]:
                 clocks |= {one.lane: one for one in await self.ledger.session_clocks(unknown)}
-            closed = {one for one in clocks if one.tenant_id in self._closed}
+            closed = {one for one in clocks if self.tenants.is_closed(one.tenant_id)}
             open_ = [clocks[one] for one in locks if one in clocks and one not in closed]
             await self._read_taken(await self._taken(open_))
         return [one for one in wanted if one not in locks or one in closed]
