@@ -32,13 +32,16 @@
 
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
 so a machine that must have everything cannot pass without it. `-m needs` selects exactly these tests: what a run
-without them has left out. The fixtures of `FIXTURES` bring their need with them.
+without them has left out. The fixtures of `FIXTURES` bring their need with them. A run for these tests alone, or for
+the long ones, reads no file that says neither; every other run refuses a mark which its file does not say.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -55,6 +58,11 @@ CI_REMEDY, EXTRA_REMEDY = "run .ci/install-agents", "pip install '.[agents]'"
 FIXTURES = {"goose": "goose", "claude": "claude", "official": "asyncapi", "packages": "llm-bridge",
             "pooled": "pgbouncer"}
 """A fixture that cannot be made without an installation, and the name of that installation."""
+APART = ("needs", "long")
+"""The marks of what the README's command leaves out."""
+OF_THESE_ALONE = frozenset({*APART, " or ".join(APART)})
+"""The expressions of `-m` that select only what has one of these marks."""
+SAYS_MARK = re.compile(rf"\bmark\.({'|'.join(APART)})\b|\bneeds\(|\b({'|'.join(FIXTURES)})\b")
 
 
 def find_claude_sdk() -> Path | None:
@@ -286,13 +294,41 @@ def require(name: str) -> Path:
     pytest.skip(reason)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Four of five files say no mark: a run for marked tests alone need not import them and the libraries they use."""
+    if config.option.markexpr not in OF_THESE_ALONE or not collection_path.match("test_*.py"):
+        return None
+    named = {config.invocation_params.dir / argument.partition("::")[0] for argument in config.args}
+    return None if collection_path in named or says_mark(collection_path) else True
+
+
+@functools.cache
+def says_mark(file: Path) -> bool:
+    """Whether the text of a file of tests gives one of them a mark of `APART`, or a fixture that brings one."""
+    return SAYS_MARK.search(file.read_text(encoding="utf-8")) is not None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what its fixtures need, before `-m` selects."""
+    mark(items)
+    refuse_unsaid(items)
+
+
+def mark(items: list[pytest.Item]) -> None:
+    """Mark each test with what its fixtures need."""
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             if fixture in FIXTURES and not _selects(item, FIXTURES[fixture]):
                 item.add_marker(pytest.mark.needs(FIXTURES[fixture]))
+
+
+def refuse_unsaid(items: list[pytest.Item]) -> None:
+    """Raise UsageError for a mark which no text of the test's file says: a run for marked tests alone would lose it."""
+    for item in items:
+        if any(item.get_closest_marker(name) for name in APART) and not says_mark(item.path):
+            raise pytest.UsageError(f"{item.nodeid} is marked {' or '.join(APART)} from elsewhere: "
+                                    "say so in its file, with pytestmark or usefixtures")
 
 
 @pytest.hookimpl(tryfirst=True)

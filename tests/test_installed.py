@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +55,37 @@ def test_an_empty_path_finds_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 @pytest.mark.usefixtures("goose")
 def test_a_fixture_declares_the_installation_it_needs(request: pytest.FixtureRequest) -> None:
     assert [mark.args for mark in request.node.iter_markers("needs")] == [("goose",)]
+
+
+PLAIN = "raise OSError('read')\n"
+MARKED = "import pytest\n\n@pytest.mark.long\ndef test_one(): pass\n"
+HELPER = "import pytest\n\nslow = pytest.mark.long\n"
+MARKED_ELSEWHERE = "from helper import slow\n\n@slow\ndef test_one(): pass\n"
+
+
+def collected(place: Path, files: dict[str, str], *arguments: str) -> str:
+    """What pytest prints that reads these files."""
+    for name, text in files.items():
+        (place / name).write_text(text, encoding="utf-8")
+    paths = os.pathsep.join([str(place), str(Path(__file__).parent)])
+    run = subprocess.run([sys.executable, "-m", "pytest", "-p", "installed", "-p", "no:xdist", "--collect-only", "-q",
+                          "-c", os.devnull, "--rootdir", str(place), *arguments],
+                         cwd=place, env={**os.environ, "PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+                         capture_output=True, text=True, check=False)
+    return run.stdout + run.stderr
+
+
+def test_a_run_for_marked_tests_alone_reads_no_file_that_says_no_mark(tmp_path: Path) -> None:
+    printed = collected(tmp_path, {"test_plain.py": PLAIN, "test_marked.py": MARKED}, "-m", "needs or long")
+    assert "test_marked.py::test_one" in printed
+    assert "test_plain.py" not in printed
+
+
+@pytest.mark.parametrize("arguments", [(), ("-m", "needs or not long"), ("-m", "needs", "test_plain.py")])
+def test_every_other_file_is_read(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert "ERROR test_plain.py - OSError: read" in collected(tmp_path, {"test_plain.py": PLAIN}, *arguments)
+
+
+def test_a_mark_that_the_file_does_not_say_is_refused(tmp_path: Path) -> None:
+    printed = collected(tmp_path, {"helper.py": HELPER, "test_hidden.py": MARKED_ELSEWHERE})
+    assert "ERROR: test_hidden.py::test_one is marked needs or long from elsewhere: say so in its file" in printed
