@@ -58,6 +58,15 @@ def test_the_list_shows_a_tasks_prompt_and_calls_it_a_task(
     assert "TYPE" in capsys.readouterr().out
 
 
+def test_a_task_is_shown_with_the_name_that_its_session_was_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = {**EXECUTE, "target": {**EXECUTE["target"], "session_key": "agent:claude:release-2"}}
+    for prompt in ("fix it", "and the rest"):
+        assert tasks(where=gateway(monkeypatch, tmp_path, {**named, "title": prompt})) == 0
+        assert re.search(rf"claude +{prompt} +release-2 +ann ", capsys.readouterr().out)
+
+
 def test_one_task_is_shown_without_the_nesting_of_the_wire() -> None:
     assert task_members(EXECUTE) == {
         "id": EXECUTE["id"], "state": "timed out", "prompt": "fix it\nall", "agent": "claude", "session": "s1",

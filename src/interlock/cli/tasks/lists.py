@@ -182,7 +182,7 @@ def _show_tasks(found: list[Command], titles: dict[str, str | None], *, narrowed
     found.sort(key=lambda one: one.state != "pending_approval")
     header = ("TASK", "STATE", "TYPE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
     rows = [[one.id, _state(one.state), one.type, one.target.agent_id or "", one.title or "",
-             _other_than(one.title, titles.get(one.target.session_id or "")), one.actor.id, ago(one.created_at),
+             _session_name(one, titles.get(one.target.session_id or "")), one.actor.id, ago(one.created_at),
              between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found]
     if all(one.type == "execute" for one in found):
         header, rows = header[:2] + header[3:], [row[:2] + row[3:] for row in rows]
@@ -190,9 +190,14 @@ def _show_tasks(found: list[Command], titles: dict[str, str | None], *, narrowed
         extra=(*TASKS.extra, "ERROR")))
 
 
-def _other_than(prompt: str | None, title: str | None) -> str:
-    """Return a session's title; "" if it is the prompt beside it."""
-    return title if title is not None and title != prompt else ""
+def _session_name(task: Command, title: str | None) -> str:
+    """Return the name that a person gave to a task's session by `--session`, or else its title; "" if that is the
+    prompt beside it."""
+    target = task.target
+    name = (target.session_key or "").removeprefix(f"agent:{target.agent_id}:")
+    if name and not (target.session_id and name.endswith(target.session_id)):
+        return name
+    return title if title is not None and title != task.title else ""
 
 
 async def _voted_bytes(link: GatewayLink, id_: str) -> int:
