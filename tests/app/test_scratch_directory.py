@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.scratch_directory import scratch_directory
+from interlock.app.scratch_directory import IN_USE, scratch_directory
 
 pytestmark = pytest.mark.req("Y-15")
 HOLD = """
@@ -58,6 +58,30 @@ def test_a_link_with_that_name_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / ".interlock-restore-link").symlink_to(tmp_path / "kept")
     with scratch_directory(tmp_path, ".interlock-restore-"):
         assert (tmp_path / "kept/file").exists()
+
+
+def test_a_directory_of_a_process_that_was_killed_before_its_first_file_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".interlock-restore-empty").mkdir()
+    with scratch_directory(tmp_path, ".interlock-restore-") as place:
+        assert list(tmp_path.iterdir()) == [place]
+
+
+def test_the_file_that_marks_a_directory_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = list[str]()
+    unlink = os.unlink
+
+    def note(path: str, **options: int) -> None:
+        removed.append(Path(path).name)
+        unlink(path, **options)
+
+    monkeypatch.setattr(os, "unlink", note)
+    with scratch_directory(tmp_path, ".interlock-restore-") as place:
+        (place / "state").mkdir()
+        for number in range(20):
+            (place / "state" / str(number)).touch()
+        (place / "archive").touch()
+    assert len(removed) == 22
+    assert removed[-1] == IN_USE
 
 
 def test_a_foreign_directory_with_that_name_stays(tmp_path: Path) -> None:

@@ -25,11 +25,27 @@ def _locked(path: Path, flags: int, operation: int) -> Generator[None]:
 
 
 def _remove_if_abandoned(place: Path) -> None:
-    """Remove a directory that has the file, without its lock; one that lacks the file was not made here."""
+    """Remove a directory that has the file, without its lock. One that lacks the file was not made here, unless it is
+    empty: then its process was killed before it made the file, or after it removed everything else."""
     with suppress(OSError):
-        if not place.is_symlink():
+        if place.is_symlink():
+            return
+        try:
             with _locked(place / IN_USE, os.O_RDWR, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                shutil.rmtree(place, ignore_errors=True)
+                _remove(place)
+        except FileNotFoundError:
+            place.rmdir()
+
+
+def _remove(place: Path) -> None:
+    """Remove a directory, its file last: while it holds anything, it can be recognized as abandoned."""
+    for left in place.iterdir():
+        if left.name != IN_USE:
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink()
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
@@ -46,4 +62,5 @@ def scratch_directory(parent: Path, prefix: str) -> Generator[Path]:
         try:
             yield place
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            with suppress(OSError):
+                _remove(place)
