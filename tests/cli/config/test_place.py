@@ -58,7 +58,9 @@ def test_an_impossible_state_directory_gives_one_sentence(tmp_path: Path) -> Non
 
 
 def test_a_directory_is_tested_before_it_is_used(tmp_path: Path) -> None:
+    (tmp_path / ".probe").touch()  # As a verb leaves it that is killed at this point.
     assert writable(tmp_path) == tmp_path
+    assert list(tmp_path.iterdir()) == []
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(Trouble, match="cannot be written"):
         writable(tmp_path / "nowhere")

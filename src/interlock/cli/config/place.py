@@ -106,9 +106,9 @@ def state_directory(option: Path | None) -> Path:
 def writable(state: Path) -> Path:
     """Check that this process may write in the state directory. Raises Trouble."""
     try:
-        probe = state / f".probe-{os.getpid()}"
+        probe = state / ".probe"  # One name: the next verb removes what a killed one left.
         probe.touch(mode=0o600)
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise usage(f"The state directory {state} cannot be written: {error.strerror}.",
                     "Name another with --state or $INTERLOCK_STATE.") from None
