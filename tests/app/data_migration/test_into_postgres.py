@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +289,15 @@ async def test_a_move_that_breaks_off_at_its_end_is_continued(
         with pytest.raises(Broken):
             await move_into_files(back, empty_database, CLOCK)
     assert not (back / "ledger.db").exists()
+    with pytest.raises(LedgerError, match="run `interlock migrate --from` with its database"):
+        await open_stores(back, ClusterSection(), CLOCK)
+    with monkeypatch.context() as patched:  # Everything is in its place; only the draft is not removed.
+        patched.setattr(shutil, "rmtree", breaks)
+        with pytest.raises(Broken):
+            await move_into_files(back, empty_database, CLOCK)
+    assert (back / "ledger.db").exists()
     assert (await move_into_files(back, empty_database, CLOCK)).audit_records == 600
+    assert not (back / "moving").exists()
     assert len(dump(back / "ledger.db")["audit"]) == 600
 
 
@@ -327,6 +336,8 @@ async def test_while_a_move_may_be_committed_the_file_is_not_used(
     await move_into_postgres(state, empty_database, CLOCK)
     with pytest.raises(LedgerError, match="was moved to postgresql://"):
         await open_stores(state, ClusterSection(), CLOCK)
+    with pytest.raises(MoveRefused, match="was moved to postgresql://"):
+        await move_into_postgres(state, empty_database, CLOCK)
 
 
 async def test_without_a_ledger_nothing_is_moved(empty_database: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""The mark on a state directory whose ledger is in a database: a gateway without that database is refused.
+"""The marks on a state directory whose ledger is in a database, or on its way from there: a gateway without that
+database is refused.
 
-Without it, a gateway that is started as before would create an empty ledger with a new id, and every runner would be
+Without them, a gateway that is started as before would create an empty ledger with a new id, and every runner would be
 refused by it.
 """
 
@@ -13,10 +14,17 @@ import msgspec
 
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.config import FILE_NAME
+from interlock.gateway.audit.signing_key import write_durably
 
 MARK_NAME = f"{LEDGER_NAME}.moved"
 MOVED_PATTERN = f"{LEDGER_NAME}.moved-*"
 """The renamed file that a move leaves. A directory from which a ledger was moved before marks existed has only this."""
+
+DRAFT = "moving"
+"""Directory below the state directory where a move from a database creates everything first; an existing one was left
+by an interrupted move."""
+READY = "ready.json"
+"""Exists there once everything is created and verified, until everything is in its place."""
 
 
 class DepartureMark(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,11 +35,8 @@ class DepartureMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mark(state: Path, to: str, stage: Literal["committing", "moved"]) -> None:
-    """Mark a state directory, atomically."""
-    draft = state / f"{MARK_NAME}.new"
-    draft.write_bytes(msgspec.json.encode(DepartureMark(to=to, stage=stage)))
-    draft.chmod(0o600)
-    draft.replace(state / MARK_NAME)
+    """Mark a state directory, atomically and durably."""
+    write_durably(state / MARK_NAME, msgspec.json.encode(DepartureMark(to=to, stage=stage)))
 
 
 def unmark(state: Path) -> None:
@@ -48,6 +53,9 @@ def why_not_here(state: Path) -> str | None:
         return (f"A move of {state / LEDGER_NAME} to {found.to} did not finish: run `interlock migrate --to` with that "
                 f"database again, which completes it; or, to stay without it, drop that database and remove "
                 f"{state / MARK_NAME}.")
+    if (state / DRAFT / READY).exists():
+        return (f"A move of a ledger into {state} did not finish: run `interlock migrate --from` with its database and "
+                "this directory again, which completes it.")
     left = sorted(state.glob(MOVED_PATTERN))
     if found is None and not left:
         return None

@@ -11,9 +11,10 @@ from typing import Any, cast
 import msgspec
 
 from interlock.app.data_migration.audit_comparison import agree, database_ends, file_ends
-from interlock.app.data_migration.departure import unmark
+from interlock.app.data_migration.departure import DRAFT, READY, unmark
 from interlock.app.data_migration.report import MigrationReport, MoveRefused, compared
 from interlock.app.data_migration.tables import TABLES, MigratedTable, columns_there, row_here
+from interlock.backends.jsonl.atomic_files import sync_directory
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.postgres.audit_rows import BEGIN_READING
 from interlock.backends.postgres.database import (
@@ -30,14 +31,10 @@ from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.backends.sqlite.lock import lock_state
+from interlock.gateway.audit.signing_key import write_durably
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError
 
-DRAFT = "moving"
-"""Directory below the state directory where everything is created first; an existing one was left by an interrupted
-move."""
-READY = "ready.json"
-"""Exists once everything is created and verified."""
 PAGE = 500
 _ALIVE = "SELECT count(*) FROM instance WHERE expires_ms > interlock_now_ms()"
 _KEPT_NAME = re.compile(r"[A-Za-z0-9._:-]+")
@@ -52,7 +49,8 @@ async def move_into_files(state: Path, dsn: str, clock: Clock) -> MigrationRepor
     try:
         if not (draft / READY).exists():
             shutil.rmtree(draft, ignore_errors=True)
-        if (state / LEDGER_NAME).exists() or (not draft.exists() and _has_transcripts(state)):
+        all_placed = draft.exists() and not (draft / LEDGER_NAME).exists()  # Only the draft was not removed.
+        if ((state / LEDGER_NAME).exists() and not all_placed) or (not draft.exists() and _has_transcripts(state)):
             raise MoveRefused(f"{state} has a ledger or transcripts already, so nothing was moved: name an empty "
                               "directory with --state.")
         draft.mkdir(mode=0o700, exist_ok=True)
@@ -91,7 +89,10 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> MigrationRe
         transcripts, lines = await _copy_transcripts(connection, draft, clock)
         moved = MigrationReport(gateway_id=gateway_id, rows=counts, transcripts=transcripts, transcript_lines=lines,
                                 audit_records=records, left=shown(dsn))
-        (draft / READY).write_bytes(msgspec.json.encode(moved))
+        # All of it is durable before the database states that it is here.
+        await asyncio.to_thread(_make_durable, draft)
+        write_durably(draft / READY, msgspec.json.encode(moved))
+        sync_directory(state)
         await connection.execute("INSERT INTO store (name, value) VALUES ($1, $2)", MOVED, str(state))
         await connection.execute("COMMIT")
     except (MoveRefused, LedgerError):
@@ -174,17 +175,31 @@ async def _copy_transcripts(connection: PostgresConnection, draft: Path, clock: 
     return count, lines
 
 
+def _make_durable(directory: Path) -> None:
+    """Make the names in a directory, and in those below it, durable."""
+    for path in (directory, *directory.rglob("*")):
+        if path.is_dir():
+            sync_directory(path)
+
+
 def _place(draft: Path, state: Path) -> None:
-    """Move everything into place, the ledger last: without it nothing else is used."""
+    """Move everything into place, the ledger last: without it nothing else is used. READY is removed after everything
+    else: while it exists, an interrupted move is completed."""
     _join(draft / "agents", state / "agents")
     if (draft / LEDGER_NAME).exists():
         unmark(state)
         (draft / LEDGER_NAME).rename(state / LEDGER_NAME)
+    sync_directory(state)
+    for left in sorted(draft.iterdir()):
+        if left.is_dir():
+            shutil.rmtree(left)
+        elif left.name != READY:
+            left.unlink()
     shutil.rmtree(draft)
 
 
 def _join(source: Path, target: Path) -> None:
-    """Merge directories into existing ones of that name, which hold no transcript."""
+    """Merge directories into existing ones of that name, which hold no transcript. The new names are durable."""
     for path in sorted(source.rglob("*")):
         place = target / path.relative_to(source)
         if path.is_dir():
@@ -192,3 +207,5 @@ def _join(source: Path, target: Path) -> None:
         else:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.rename(place)
+    if target.exists():
+        _make_durable(target)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from interlock.app.data_migration.audit_comparison import agree, database_ends, file_ends
-from interlock.app.data_migration.departure import mark
+from interlock.app.data_migration.departure import mark, why_not_here
 from interlock.app.data_migration.report import MigrationReport, MoveRefused, compared
 from interlock.app.data_migration.tables import NOT_MOVED, TABLES, MigratedTable, columns_there, row_there
 from interlock.backends.jsonl.files import TranscriptFiles
@@ -39,8 +39,8 @@ async def move_into_postgres(state: Path, dsn: str, clock: Clock) -> MigrationRe
     AlreadyRunning."""
     path = state / LEDGER_NAME
     if not path.is_file():
-        raise MoveRefused(f"There is no ledger in {state}, so there is nothing to move: name its directory with "
-                          "--state.")
+        raise MoveRefused(why_not_here(state) or f"There is no ledger in {state}, so there is nothing to move: name "
+                          "its directory with --state.")
     lock = lock_state(state)
     try:
         source = await asyncio.to_thread(open_writer, path)
