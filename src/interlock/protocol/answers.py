@@ -372,8 +372,9 @@ class RuleList(msgspec.Struct, frozen=True):
 
 class Explanation(msgspec.Struct, frozen=True):
     """Policy's verdict on a call. `steps` are the rules in order up to the one that decides; `missed` is the match
-    field that kept a rule from deciding. `unclear` is why no allow rule about the input can cover this call, such as a
-    command that can be read in two ways; null if its input was understood."""
+    field that kept a rule from deciding, and `glob` its expression, if that looks like a glob of a shell. `unclear` is
+    why no allow rule about the input can cover this call, such as a command that can be read in two ways; null if its
+    input was understood."""
 
     effect: str
     rule: str

@@ -54,6 +54,14 @@ def test_a_rule_that_allows_any_input_of_its_tools_gets_a_remark(
     assert "the rule wide allows whatever" in capsys.readouterr().err
 
 
+def test_an_expression_that_looks_like_a_glob_gets_a_remark(
+        where: Where, capsys: pytest.CaptureFixture[str]) -> None:
+    written(where, '[[policy.rules]]\nname = "echoes"\ncommand = "echo *"\neffect = "allow"\n')
+
+    assert check(where=where) == ExitStatus.DONE
+    assert "the rule echoes: command = 'echo *' is a regular expression" in capsys.readouterr().err
+
+
 def test_the_effective_config_is_shown_as_toml_and_as_json(where: Where, capsys: pytest.CaptureFixture[str]) -> None:
     written(where, "[gateway]\nport = 7001\n")
 

@@ -301,7 +301,8 @@ def test_the_rule_of_an_approval_is_named_only_with_an_explanation(
     scripted: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = answer({"items": [approval()], "next_cursor": None, "has_more": False})
-    explained = {"effect": "ask", "rule": "ask first", "required": 1, "reason": None, "steps": [],
+    explained = {"effect": "ask", "rule": "ask first", "required": 1, "reason": None, "steps": [
+        {"rule": "echo", "source": "config", "effect": "allow", "missed": "command", "glob": "echo *"}],
                  "unclear": "the command can be read in two ways"}
     _, where = scripted({
         "GET /v1/approvals": [listed, listed],
@@ -313,3 +314,4 @@ def test_the_rule_of_an_approval_is_named_only_with_an_explanation(
     out, err = capsys.readouterr()
     assert (out, "apr_a was opened by the rule" in err) == ("ask · by the rule ask first\n", True)
     assert "no allow rule about its input covers this call: the command can be read in two ways" in err
+    assert "command = 'echo *' is a regular expression" in err

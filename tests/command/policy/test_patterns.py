@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from interlock.command.policy.globs import path_glob
-from interlock.command.policy.patterns import pattern
+from interlock.command.policy.patterns import pattern, reads_as_glob
 from interlock.command.policy.policy import Rule
 
 
@@ -58,3 +58,12 @@ def test_a_repeated_class_that_matches_an_operator_is_refused_if_it_would_allow(
 def test_words_that_do_not_determine_the_program_are_refused(words: str, sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         msgspec.convert({"name": "r", "effect": "allow", "words": words}, Rule)
+
+
+@pytest.mark.parametrize(("source", "glob"), [
+    ("echo *", True), ("git * status", True), ("ls *.py", True), ("rm -rf build/*", True), ("ls src*", True),
+    ("echo .*", False), ("echo [a-z ]*", False), (r"echo\s*", False), (r"x \d*", False), ("(ls )*pwd", False),
+    (r"ls \*", False), ("echo", False), ("echo *hello", False),
+])
+def test_an_expression_that_looks_like_a_glob_of_a_shell_is_recognized(source: str, glob: bool) -> None:
+    assert reads_as_glob(source) is glob

@@ -148,6 +148,13 @@ def test_denials_and_quorums_precede_remembered_rules_and_those_the_rest() -> No
     assert RuleSet(policy.rules).decide(READ).rule == "ask before a tool"
 
 
+def test_an_explanation_names_an_expression_that_looks_like_a_glob() -> None:
+    echo = Rule(name="echo", effect="allow", tool="bash", command=["echo [a-z]+", "echo *"])
+    steps = RuleSet([echo, replace(echo, name="plain", command="echo [a-z]+")]).explain(running("echo 'a b'"))
+    assert {(step.rule, step.missed, step.glob) for step in steps if step.source == "config"} == {
+        ("echo", "command", "echo *"), ("plain", "command", None)}
+
+
 @pytest.mark.req("Z-5", "H-8")
 def test_no_user_rule_allows_a_flush_to_write_elsewhere() -> None:
     broad = Rule(name="anything", effect="allow")

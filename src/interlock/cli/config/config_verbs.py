@@ -9,6 +9,7 @@ from interlock.cli.config.config_mistakes import mistakes_of
 from interlock.cli.config.loaded_config import load_config
 from interlock.cli.config.place import NOWHERE, Here
 from interlock.cli.display.terminal import one_line, print_json, print_sentence, result, say
+from interlock.cli.display.values import not_a_glob
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.options import Json
 from interlock.command.policy.presets import is_broad
@@ -29,6 +30,8 @@ def check(*, json: Json = False, where: Here = NOWHERE) -> int:
             if is_broad(rule):
                 say(f"the rule {one_line(rule.name)} allows whatever the tools that it names are given; say what with "
                     "words, path or url, unless you mean that", "bold", "the rule")
+            if (glob := rule.command_like_glob()) is not None:
+                say(f"the rule {one_line(rule.name)}: {not_a_glob(glob)}", "bold", "the rule")
     return ExitStatus.USAGE if mistakes else ExitStatus.DONE
 
 

@@ -83,6 +83,12 @@ def seconds_from_now(moment: str) -> float:
         return 0.0
 
 
+def not_a_glob(source: str) -> str:
+    """Return the remark on a rule's expression that looks like a glob of a shell."""
+    return (f"command = {one_line(source)!r} is a regular expression, in which * repeats the character before it; "
+            'a glob is written with words, such as words = "echo **"')
+
+
 def rule_line(rule: Mapping[str, Any], limit: int | None = RULE_CHARS) -> str:
     """Return a policy rule on one line, as the config would write it, without its name and source."""
     left_out = {"name", "source", "effect"}

@@ -12,7 +12,7 @@ from interlock.cli.config.place import NOWHERE, Here
 from interlock.cli.display.columns import Layout
 from interlock.cli.display.progress import so_far
 from interlock.cli.display.terminal import one_line, print_sentence, print_table, say
-from interlock.cli.display.values import ago, count, rule_line
+from interlock.cli.display.values import ago, count, not_a_glob, rule_line
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import NAMED_DIRECTORY, Json
 from interlock.cli.policy.rule_replay import replay_sessions, rules_in_force
@@ -204,6 +204,8 @@ def _show_explained(explanation: Explanation) -> None:
     for step in explanation.steps:
         missed = f"does not fit: {step.get('missed')}" if step.get("missed") else "fits"
         say(f"  {step.get('source')} · {one_line(str(step.get('rule')))} · {missed}", "dim")
+        if glob := step.get("glob"):
+            say(f"    {not_a_glob(glob)}", "bold")
     if explanation.unclear:
         say(f"no allow rule about its input covers this call: {one_line(explanation.unclear)}", "dim")
 

@@ -22,6 +22,7 @@ SEPARATORS = ";&|<>()$`\n"
 """Characters that start another command, a redirection or an expansion in a shell."""
 SPECIAL = SEPARATORS + "=!#~*?[{\\"
 """The separators, and the other characters with a special meaning to a shell."""
+_GLOB = _re.compile(r"(?:\s|(?<!\\)[\w/])\*(?=\s|$|\.\w)")
 
 
 class Pattern(NamedTuple):
@@ -45,6 +46,12 @@ class Pattern(NamedTuple):
     def occurs(self, text: str) -> bool:
         """Return whether some part of the text matches."""
         return self.regex.search(text) is not None
+
+
+def reads_as_glob(source: str) -> bool:
+    """Return whether a pattern looks like a glob of a shell, such as `echo *`. As an expression, its star repeats the
+    character before it."""
+    return _GLOB.search(source) is not None
 
 
 @lru_cache(maxsize=1_024)

@@ -242,8 +242,10 @@ class RuleSet:
             if rule.tenant not in (None, subject.tenant_id):
                 continue
             excepted = rule is SHIPPED_FIRST[0] and MEMORY_WRITE.missed(subject) is None
-            steps.append(RuleStep(rule.name, source, rule.effect, "path" if excepted else rule.missed(subject)))
-            if steps[-1].missed is None:
+            missed = "path" if excepted else rule.missed(subject)
+            steps.append(RuleStep(rule.name, source, rule.effect, missed,
+                                  rule.command_like_glob() if missed == "command" else None))
+            if missed is None:
                 return steps
         verdict = _judged(subject)
         return [*steps, RuleStep(verdict.rule, "shipped", verdict.effect, None)]

@@ -15,6 +15,7 @@ import msgspec
 from interlock.command.facts.request import RequestFacts
 from interlock.command.policy.coverage import CoverageTerms, check_command, check_words, meets, uncovered
 from interlock.command.policy.globs import MAX_GLOB_CHARS, fits_glob, is_one_of
+from interlock.command.policy.patterns import reads_as_glob
 from interlock.protocol.box import CLOSED, Part
 from interlock.protocol.clock import parse_iso
 from interlock.protocol.limits import APPROVAL_TTL_MAX_MS
@@ -94,12 +95,13 @@ class PolicyVerdict(NamedTuple):
 
 class RuleStep(NamedTuple):
     """A rule in the evaluation of a decision: `missed` is the match field that does not hold, None if the rule
-    matches."""
+    matches. `glob` is the rule's expression that looks like a glob, if that field is the one of expressions."""
 
     rule: str
     source: Source
     effect: Effect
     missed: str | None
+    glob: str | None = None
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -195,6 +197,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             for glob in listed(getattr(self, name)):
                 if len(glob) > MAX_GLOB_CHARS:
                     raise ValueError(f"{name}: a glob has at most {MAX_GLOB_CHARS} characters")
+
+    def command_like_glob(self) -> str | None:
+        """Return the first expression of `command` that looks like a glob of a shell."""
+        return next((source for source in listed(self.command) if reads_as_glob(source)), None)
 
     def verdict(self) -> PolicyVerdict:
         """Return the rule's verdict."""

@@ -106,7 +106,8 @@ def explanation(policy: RuleSet, subject: PolicySubject, *, fell: bool = False) 
     """Return policy's verdict, and the rules that led to it. `fell`: the agent used a tool without a yes before."""
     verdict = when_fallen(policy.decide(subject), fell=fell)
     steps: list[dict[str, str | None]] = [
-        {"rule": step.rule, "source": step.source, "effect": step.effect, "missed": step.missed}
+        {"rule": step.rule, "source": step.source, "effect": step.effect, "missed": step.missed,
+         **({} if step.glob is None else {"glob": step.glob})}
         for step in policy.explain(subject)
     ]
     return Explanation(verdict.effect, verdict.rule, verdict.required, verdict.reason, steps, subject.facts.why_unclear)
