@@ -38,7 +38,7 @@ class Break:
 HONEST = Break()
 
 
-class LossUntold(Break):
+class LossUnreported(Break):
     says = "no notice of lost frames reaches anybody"
     noticed_by = ("the_gateway_reports_a_loss",)
 
@@ -187,7 +187,7 @@ class DoorOpen(Break):
 
 
 BREAKS: dict[str, type[Break]] = {
-    "loss-untold": LossUntold, "fatal-forgotten": FatalForgotten, "usage-lost": UsageLost,
+    "loss-unreported": LossUnreported, "fatal-forgotten": FatalForgotten, "usage-lost": UsageLost,
     "history-lost": HistoryLost, "tool-unnamed": ToolUnnamed, "timeout-allows": TimeoutAllows,
     "refusal-silent": RefusalSilent, "signal-unnamed": SignalUnnamed, "variable-unset": VariableUnset,
     "killed-at-once": KilledAtOnce, "grants-uncounted": GrantsUncounted, "retry-doubled": RetryDoubled,

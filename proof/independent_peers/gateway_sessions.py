@@ -114,8 +114,8 @@ async def every_policy_is_taken(stage: Stage) -> str:
         await at.client.end(at.turn_id)
         did = state(await at.ended(), "succeeded")
         must(not any("lost_frame_count" in str(event) for event in await at.frames() if event["kind"] == "notice"),
-             "a loss is told where there was none")
-        return f"{did}; no loss is told"
+             "a loss is reported, but no frame was lost")
+        return f"{did}; no loss is reported"
 
 
 @against_gateway("7.1.1 MUST", "gateway", "truncated: true, lost_frame_count 3 and absent: session, status and result")

@@ -146,7 +146,7 @@ def test_the_second_gateway_watches_and_takes_over_waiting_work(three: Three) ->
     assert (back.returncode, back.stdout.strip()) == (0, session_id)
     deadline = time.monotonic() + PATIENCE_S
     while a.session(session_id)["controller"] != a.id:
-        assert time.monotonic() < deadline, "the gateway was not told that it is in control again"
+        assert time.monotonic() < deadline, "the gateway did not learn that it is in control again"
         time.sleep(0.05)
     once_more = a.call("run", "shell", "echo back", "--session", "handed", "--yes")
     assert (once_more.returncode, once_more.stdout) == (0, "back\n")

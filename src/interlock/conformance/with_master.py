@@ -121,23 +121,26 @@ def ended(stop_reason: str) -> tuple[Step, ...]:
 
 
 WITH_MASTER: tuple[ConformanceConversation, ...] = (
-    ConformanceConversation("hello-welcome", ("L-4",), "Hello is answered by a welcome, and nothing comes before it.", (
+    ConformanceConversation("hello-welcome", ("L-4",),
+                            "The gateway replies to a hello with a welcome, and sends nothing before it.", (
         RefusedLink(), SendFrame("x-interlock.hello", "$hello"),
         ExpectFrame("x-interlock.welcome", next_=True, has={
             "payload.version": DPS_VERSION, "payload.link_id": FILLED, "payload.gateway_id": FILLED}))),
-    ConformanceConversation("hello-first", ("L-4", "W-1"), "Anything but a hello closes the link.", (
+    ConformanceConversation("hello-first", ("L-4", "W-1"), "A first frame other than a hello closes the link.", (
         RefusedLink(), SendFrame("x-interlock.heartbeat", {"agents": []}), ExpectClose((CloseCode.OPENING,)))),
-    ConformanceConversation("hello-in-time", ("L-4",), "A link on which no hello comes is closed after ten seconds.", (
+    ConformanceConversation("hello-in-time", ("L-4",), "The gateway closes a link without a hello after ten seconds.", (
         RefusedLink(), ExpectClose((CloseCode.OPENING,), OPENING_S)), slow=True),
-    ConformanceConversation("version", ("L-4", "W-2"), "A runner without a common version is refused with a reason.", (
+    ConformanceConversation("version", ("L-4", "W-2"), "A runner with no version in common is refused with a reason.", (
         RefusedLink(), SendFrame("x-interlock.hello", "$hello_of_old"), ExpectClose((CloseCode.VERSION,)))),
     ConformanceConversation("token", ("L-3",), "A wrong token is refused before the link opens.", (
         RefusedLink(token="wrong", refused=(401, 403)),)),
     ConformanceConversation("subprotocol", ("L-2",), "A link in another subprotocol is refused.", (
         RefusedLink(subprotocol="rawp-dps-0.0", refused=(400, 406, 426)),)),
-    ConformanceConversation("ack", ("D-1",), "What was acknowledged is there after a cut.", (
+    ConformanceConversation("ack", ("D-1",),
+                            "An acknowledged frame is stored: the gateway resumes after it when the link was cut.", (
         *OPEN, *TURN, acked(2), CutLink(), Join(durable=2))),
-    ConformanceConversation("duplicate", ("E-3", "D-1"), "A number that came before is ignored, and the link stays up.",
+    ConformanceConversation("duplicate", ("E-3", "D-1"),
+                            "A frame with a number already received is ignored, and the link stays open.",
                             (
         *OPEN, *TURN, Again("start"), Again("start"), SendFrame("agent.error", WARNING), acked(3),
         Never("session.error"),
@@ -146,7 +149,7 @@ WITH_MASTER: tuple[ConformanceConversation, ...] = (
         *OPEN, acked(1), SendFrame("agent.error", WARNING, skip=1), ExpectClose((CloseCode.GAP,)), Join(durable=1),
         SendFrame("session.history", "$history"), SendFrame("agent.error", WARNING), acked(2))),
     ConformanceConversation("invalid", ("E-1", "W-1", "W-2"),
-                            "A malformed frame is refused with its place; the link stays up.", (
+                            "A malformed frame is refused with its place; the link stays open.", (
         *OPEN, SendFrame("agent.error", {"severity": "warning", "message": "no code"}), refused("payload.error_code"),
         SendFrame("agent.error", {**WARNING, "severity": "loud"}), refused("payload.severity"),
         SendFrame("agent.error", WARNING), acked(4))),
@@ -154,7 +157,7 @@ WITH_MASTER: tuple[ConformanceConversation, ...] = (
         *OPEN, SendFrame("x-acme.weather", {"sun": [1, None]}), SendFrame("moon.phase", {"is": "new"}), acked(3),
         SendFrame("agent.error", {**WARNING, "colour": "red"}), acked(4), Never("session.error"))),
     ConformanceConversation("transient", ("E-4",),
-                            "A transient frame has no number; one with one is refused and uses none.", (
+                            "A transient frame has no number; one with a number is refused, and uses up none.", (
         *OPEN, *TURN, SendFrame("agent.text.delta", {"turn_id": "$turn", "block_id": "b", "offset": 0, "text": "he"}),
         SendFrame("agent.text.delta", {"turn_id": "$turn", "block_id": "b", "offset": 2, "text": "llo"}, seq=3),
         refused("seq"), SendFrame("agent.text.done", {"turn_id": "$turn", "block_id": "b", "text": "hello"}),
@@ -163,8 +166,8 @@ WITH_MASTER: tuple[ConformanceConversation, ...] = (
         *OPEN, SendFrame("control.turn.cancel", {"reason": "I may not"}), refused("type"),
         SendFrame("agent.error", WARNING), acked(3))),
     ConformanceConversation("control-again", ("D-7",),
-                            "Control frames that were not confirmed come again after a reattach, "
-                            "in order; confirmed ones do not.", (
+                            "Control frames that were not confirmed are sent again after a reattach, "
+                            "in order; confirmed ones are not.", (
         *OPEN, CutLink(), Join(control_seq=0),
         ExpectFrame("control.session.open", has={"message_id": "$open_id", "seq": 1}),
         ExpectFrame("control.prompt.request", has={"message_id": "$prompt_id", "seq": "$prompt_seq"}),
@@ -172,7 +175,7 @@ WITH_MASTER: tuple[ConformanceConversation, ...] = (
         ExpectFrame("control.prompt.request", next_=True, has={"message_id": "$prompt_id"})),
         acks=False),
     ConformanceConversation("history", ("D-2", "D-1"),
-                            "What waited while the link was down is applied from the history.", (
+                            "Frames that waited while the link was down are applied from the history.", (
         *OPEN, *TURN, acked(2), CutLink(), Join(durable=2), SendFrame("session.history", "$history_of_turn"),
         SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
     ConformanceConversation("history-in-parts", ("D-2", "D-1"), "A history in two parts is applied as one.", (
@@ -180,27 +183,30 @@ WITH_MASTER: tuple[ConformanceConversation, ...] = (
         SendFrame("session.history", "$history_part_1", {"part": 1, "parts": 2}),
         SendFrame("session.history", "$history_part_2", {"part": 2, "parts": 2}),
         SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
-    ConformanceConversation("history-again", ("D-2", "D-1", "E-3"), "A history that comes again changes nothing.", (
+    ConformanceConversation("history-again", ("D-2", "D-1", "E-3"), "A history that is sent again changes nothing.", (
         *OPEN, *TURN, acked(2), CutLink(), Join(durable=2),
         SendFrame("session.history", "$history_of_turn", keep="history"),
         acked(5), Again("history"), SendFrame("agent.error", WARNING), acked(6), Never("session.error"))),
     reported_loss("RING"), reported_loss("DROP"), reported_loss("NONE"),
-    ConformanceConversation("loss-untold", ("E-3", "D-3"),
+    ConformanceConversation("loss-unreported", ("E-3", "D-3"),
                             "A gap that is wider than the reported loss closes the link.", (
         *OPEN, *TURN, acked(2), CutLink(), Join(durable=2), lost("RING", 3), SendFrame("agent.error", WARNING, skip=2),
         ExpectClose((CloseCode.GAP,)), Join(durable=2))),
-    ConformanceConversation("allow", ("A-5",), "A question is held, and a person's yes arrives.",
+    ConformanceConversation("allow", ("A-5",), "A question waits for a person, whose yes is sent to the runner.",
                             answered("allow", "allow", "allowed", "ok")),
-    ConformanceConversation("deny", ("A-5",), "A person's no arrives.", answered("deny", "deny", "denied", "denied")),
+    ConformanceConversation("deny", ("A-5",),
+                            "A person's no is sent to the runner.", answered("deny", "deny", "denied", "denied")),
     ConformanceConversation("question-outlives-link", ("A-5", "D-7"),
-                            "An answer given while the link was down arrives.", (
+                            "An answer from the time when the link was down is sent after the reattach.", (
         *ASKING, CutLink(), PersonAction("allow"), Join(), SendFrame("session.history", "$history"),
         ExpectFrame("control.interaction.response",
                     has={"payload.interaction_id": "$turn", "payload.decision": "allow"}))),
-    ConformanceConversation("cancel", ("A-4",), "A cancel reaches the turn, and its end is taken.", (
+    ConformanceConversation("cancel", ("A-4",),
+                            "A cancel is sent to the runner, and the end of the turn is accepted.", (
         *OPEN, *TURN, PersonAction("cancel"), ExpectFrame("control.turn.cancel"), *ended("cancelled"), acked(4),
         Never("session.error"))),
-    ConformanceConversation("usage", ("T-2", "T-4"), "A turn's frames are taken in it, and refused after its end.", (
+    ConformanceConversation("usage", ("T-2", "T-4"),
+                            "A turn's frames are accepted during the turn, and refused after its end.", (
         *OPEN, *TURN, *ended("end_turn"), acked(4),
         SendFrame("agent.text.done", {"turn_id": "$turn", "block_id": "b", "text": "late"}),
         ExpectFrame("session.error", has={"payload.error_code": Code.UNKNOWN_TURN.value, "payload.fatal": False}),

@@ -98,20 +98,21 @@ WITH_RUNNER: tuple[ConformanceConversation, ...] = (
         ExpectFrame("x-interlock.hello", next_=True, has={
             "payload.versions": holding(DPS_VERSION), "payload.runner_id": FILLED, "payload.boot_id": FILLED}),
         Silence(), CutLink(), Join())),
-    ConformanceConversation("welcome-in-time", ("L-4", "L-5"), "Without a welcome the runner leaves after ten seconds.",
+    ConformanceConversation("welcome-in-time", ("L-4", "L-5"),
+                            "Without a welcome the runner closes the link after ten seconds.",
                             (CutLink(), RefusedLink(), ExpectFrame("x-interlock.hello"), ExpectClose((), OPENING_S),
                              Join()), slow=True),
     ConformanceConversation("open", ("A-6", "D-7"), "An open is confirmed, and answered by the agent's capabilities.", (
         *OPEN, SendFrame("control.turn.cancel", {"reason": "there is none"}),
         ExpectFrame("x-interlock.ack", where={"payload.session_id": "$session", "payload.seq": at_least(2)}))),
     ConformanceConversation("open-fails", ("A-6", "W-2"),
-                            "An agent that is not there fails the open, which is then closed.", (
+                            "An open for an unknown agent fails, and its session is closed.", (
         Join(), SendFrame("control.session.open", {**OPENING, "agent_id": "no-such-agent"}, keep="open"),
         ExpectFrame("session.error", has={"payload.error_code": Code.AGENT_START_FAILED.value, "payload.fatal": True,
                                           "metadata.in_reply_to": "$open_id"}),
         ExpectFrame("session.closed"))),
     ConformanceConversation("not-open", ("W-2",),
-                            "A prompt for a session that is not open is refused, and ends nothing.", (
+                            "A prompt for a session that is not open is refused, and changes nothing.", (
         Join(), prompt(), failed(Code.SESSION_NOT_FOUND))),
     ConformanceConversation("workspace", ("A-1", "W-2"), "A workspace outside the runner's roots fails the open.", (
         Join(), SendFrame("control.session.open", {**OPENING, "workspace": "/"}, keep="open"),
@@ -119,18 +120,18 @@ WITH_RUNNER: tuple[ConformanceConversation, ...] = (
                                           "metadata.in_reply_to": "$open_id"}),
         ExpectFrame("session.closed"))),
     ConformanceConversation("gap-again", ("E-3", "W-2", "T-5"),
-                            "The same gap a second time closes that session and its agent, "
-                            "and leaves the link.", (
+                            "A second gap at the same place closes that session and its agent, "
+                            "and keeps the link.", (
         *OPEN, SendFrame("control.turn.cancel", {"reason": "too early"}, skip=1), ExpectClose((CloseCode.GAP,)), Join(),
         ExpectFrame("session.history", next_=True), SendFrame("control.turn.cancel", {"reason": "too early"}, skip=1),
         ExpectFrame("session.error", has={"payload.error_code": Code.INTERNAL.value, "payload.fatal": True}),
         ExpectFrame("session.closed", within_s=ENDING_S), Join())),
     ConformanceConversation("allow", ("A-5", "T-2", "T-3", "D-7"),
-                            "A tool waits for the yes; the turn ends with its usage.",
+                            "A tool runs only after the yes; the turn ends with its usage.",
                             (*ASKED, Silence(("tool.invoke.result", "x-interlock.interaction.resolved")), *ALLOWED)),
-    ConformanceConversation("deny", ("A-5",), "A no holds: the tool does not run.", (
+    ConformanceConversation("deny", ("A-5",), "After a no, the tool does not run.", (
         *ASKED, decided("deny"), resolved("denied"), result("denied"), *turn_over("end_turn", "error"))),
-    ConformanceConversation("timeout", ("A-5",), "A timeout means no.", (
+    ConformanceConversation("timeout", ("A-5",), "A timeout counts as a no.", (
         *ASKED, SendFrame("control.interaction.timeout", {"interaction_id": "$question"}),
         resolved("expired", "denied"),
         result("denied"), *turn_over("end_turn", "error"))),
@@ -139,17 +140,17 @@ WITH_RUNNER: tuple[ConformanceConversation, ...] = (
         *ASKED, prompt(prompt_id="$other"), failed(Code.PROMPT_IN_PROGRESS), *ALLOWED)),
     ConformanceConversation("cancel", ("A-4", "T-2"), "A cancel ends the turn as cancelled, with its usage.", (
         *ASKED, SendFrame("control.turn.cancel", {"reason": "a person asked"}), *turn_over("cancelled"))),
-    ConformanceConversation("duplicate", ("D-7",), "A control frame that comes twice is obeyed once.", (
+    ConformanceConversation("duplicate", ("D-7",), "A control frame that is received twice is applied once.", (
         *ASKED, Again("asked"), Silence(("session.error", "session.turn.start"), 1.0), *ALLOWED)),
     ConformanceConversation("gap", ("E-3",), "A gap closes the link with 4409, and the reattach repairs it.", (
         *OPEN, SendFrame("control.turn.cancel", {"reason": "too early"}, skip=1), ExpectClose((CloseCode.GAP,)), Join(),
         ExpectFrame("session.history", next_=True))),
     ConformanceConversation("invalid", ("E-1", "W-1", "W-2"),
-                            "A malformed frame is refused with its place; the link stays up.", (
+                            "A malformed frame is refused with its place; the link stays open.", (
         *OPEN, SendFrame("control.prompt.request", {"prompt_id": "p"}),
         failed(Code.INVALID_FRAME, "payload.input_type"),
         Unless("features", "permission", "never", NEVER_ASKS), prompt(), STARTED)),
-    ConformanceConversation("unknown", ("E-1", "E-2"), "Unknown types and fields end nothing.", (
+    ConformanceConversation("unknown", ("E-1", "E-2"), "Unknown types and fields are ignored.", (
         *OPEN, SendFrame("x-acme.weather", {"sun": 1}), prompt(colour="red"), STARTED)),
     ConformanceConversation("direction", ("W-1",), "A frame that only a runner sends is refused from a gateway.", (
         *OPEN, SendFrame("session.turn.end", {"turn_id": "t", "stop_reason": "end_turn"}),
@@ -168,14 +169,14 @@ WITH_RUNNER: tuple[ConformanceConversation, ...] = (
         *OPEN, SendFrame("control.turn.cancel", {"reason": "of what", "turn_id": "no-such-turn"}),
         failed(Code.UNKNOWN_TURN))),
     ConformanceConversation("history", ("D-2", "D-1", "A-5"),
-                            "After a cut the session begins with its history, from what was not "
-                            "acknowledged, and a question that waits is still answered.", (
+                            "After a cut the session resumes with its history, from the first frame that was not "
+                            "acknowledged, and a waiting question can still be answered.", (
         *ASKED, CutLink(), Join(durable=0),
         ExpectFrame("session.history", next_=True, has={
             "payload.buffer_status.truncated": False, "payload.frames.0.seq": 1,
             "payload.frames.0.type": FILLED, "payload.last_message_id": ""}),
         *ALLOWED), acks=False),
-    ConformanceConversation("close", ("A-4",), "A close ends with session.closed, and nothing follows it.", (
+    ConformanceConversation("close", ("A-4",), "A close ends with session.closed, and no frame follows it.", (
         *OPEN, SendFrame("control.session.close", {"reason": "enough"}),
         ExpectFrame("session.closed", within_s=ENDING_S),
         Silence(("agent.state.changed", "session.error", "agent.error"), 0.3), Never("session.error"))),

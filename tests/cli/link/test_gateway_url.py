@@ -28,3 +28,18 @@ def test_an_invalid_url_gives_one_sentence_with_a_remedy(text: str, sentence: st
     assert caught.value.status == 2
     assert caught.value.remedy
     assert "p@" not in caught.value.line(), "a password is not repeated"
+
+
+@pytest.mark.parametrize(("text", "meant"), [
+    ("ws://127.0.0.1:7423/rawp", "http://127.0.0.1:7423"),
+    ("wss://gw.example/rawp", "https://gw.example"),
+    ("ws://[::1]:7423/", "http://[::1]:7423"),
+    ("localhost:7423", "http://localhost:7423"),
+    ("gw.example:443", "https://gw.example:443"),
+    ("gateway", "http://127.0.0.1:7420"),
+    ("ftp://gw.example", "http://127.0.0.1:7420"),
+])
+def test_the_remedy_for_an_invalid_url_is_the_one_that_was_meant(text: str, meant: str) -> None:
+    with pytest.raises(Trouble) as caught:
+        checked_url(text)
+    assert caught.value.remedy == f"Write it as {meant}"

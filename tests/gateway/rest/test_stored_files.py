@@ -43,7 +43,7 @@ async def test_chunks_that_do_not_match_the_file_are_damage() -> None:
     read: list[bytes] = []
     with pytest.raises(ObjectDamaged, match="t1"):
         await read_until_it_fails(record, objects, read)
-    assert read == [b"one", b"two"], "a reader that streams is told before the end that it is not the file"
+    assert read == [b"one", b"two"], "a reader that streams learns before the end that it is not the file"
 
 
 async def test_a_missing_chunk_ends_the_file_at_its_start() -> None:

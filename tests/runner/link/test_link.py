@@ -506,7 +506,7 @@ async def test_a_gateway_cannot_exhaust_the_numbers_of_a_runners_links() -> None
             assert number < reported <= number + LINK_JUMP + 1
             number = reported
             await peer.close(CloseCode.OUTDATED, outdated(LARGEST_SEQ - 1))
-        assert number > 2 * LINK_JUMP, "it goes on from what it was told, step by step"
+        assert number > 2 * LINK_JUMP, "it continues from the number in the welcome, step by step"
 
 
 @pytest.mark.req("L-5")
