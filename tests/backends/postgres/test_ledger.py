@@ -22,6 +22,7 @@ from interlock.command.audit.audit import leaf_hash
 from interlock.ports import trips
 from interlock.ports.leases import Instance
 from interlock.ports.ledger import (
+    FIRST_EPOCH,
     Append,
     AuditAppend,
     EraseAudit,
@@ -294,6 +295,38 @@ async def test_a_taker_of_a_lane_waits_a_bounded_time_for_open_transactions(
 
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+@pytest.mark.req("C-4")
+async def test_a_lane_begins_with_the_first_epoch(ledger: PostgresLedger) -> None:
+    assert [await ledger.take(LaneName("t1", "s/1")) for _ in range(2)] == [FIRST_EPOCH, FIRST_EPOCH + 1]
+
+
+@pytest.mark.req("C-4")
+async def test_a_lane_that_another_gateway_creates_meanwhile_is_taken_under_the_next_epoch(
+    postgres: PostgresSettings, ledger: PostgresLedger
+) -> None:
+    quicker, watcher = await asyncpg.connect(postgres.dsn), await asyncpg.connect(postgres.dsn)
+    async with quicker.transaction():
+        await quicker.execute("INSERT INTO lane (tenant_id, name, epoch) VALUES ('t1', 's/1', 7)")
+        taking = asyncio.create_task(ledger.take(LaneName("t1", "s/1")))
+        while not taking.done() and not await watcher.fetchval(WAITING):
+            await asyncio.sleep(0)
+    assert await taking == 8
+    assert await watcher.fetchval("SELECT count(*) FROM lane") == 1
+    await quicker.close()
+    await watcher.close()
+
+
+@pytest.mark.req("C-4")
+async def test_a_lane_that_an_older_gateway_created_without_a_tenant_continues_its_epochs(
+    postgres: PostgresSettings, ledger: PostgresLedger
+) -> None:
+    older = await asyncpg.connect(postgres.dsn)
+    await older.execute("INSERT INTO lane (name, epoch) VALUES ('s/1', 4)")
+    assert await ledger.take(LaneName("t1", "s/1")) == 5
+    assert [tuple(row) for row in await older.fetch("SELECT tenant_id, name FROM lane")] == [("t1", "s/1")]
+    await older.close()
 
 
 @pytest.fixture

@@ -287,6 +287,27 @@ async def test_an_overdue_move_that_another_gateway_ends_is_not_waited_for(
     assert was_done
 
 
+async def test_a_move_that_becomes_overdue_while_its_tenant_departs_is_left_to_it(
+        store: Store, postgres: PostgresSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one locks the tenant, the other the move, and each waits for the other's."""
+    await store.freeze()
+    put, ended = tenant_moves._put, list[list[str]]()
+    ending = await asyncpg.connect(postgres.dsn, server_settings={"lock_timeout": "5s"})
+
+    async def put_late(*values: Any) -> None:
+        monkeypatch.setattr(tenant_moves, "_put", put)
+        async with ending.transaction():
+            ended.append(await tenant_moves.thaw_overdue(ending))
+        await put(*values)
+
+    monkeypatch.setattr(tenant_moves, "_OVERDUE", tenant_moves._OVERDUE.replace("<= interlock_now_ms()", "> 0"))
+    monkeypatch.setattr(tenant_moves, "_put", put_late)
+    await store.depart()
+    await ending.close()
+    assert ended == [[]]
+    assert (await store.tenant()).moved_to == "https://b"
+
+
 async def test_only_one_of_two_concurrent_moves_freezes_a_tenant(
         store: Store, postgres: PostgresSettings, other: asyncpg.Connection) -> None:
     first = await asyncpg.connect(postgres.dsn)

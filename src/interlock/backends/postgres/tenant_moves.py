@@ -50,6 +50,8 @@ _IN_TIME = """
 SELECT 1 FROM tenant_move WHERE tenant_id = $1 AND move_id = $2 AND step = 'frozen' AND ends_ms > interlock_now_ms()
 FOR UPDATE
 """
+"""Locks the move, so that `_OVERDUE` skips it if its time ends before the tenant has departed. The two lock the tenant
+and the move in opposite orders, and would wait for each other."""
 _LANES = "SELECT session_id AS name FROM session WHERE tenant_id = $1 UNION ALL SELECT 'house:' || $1"
 FREEZE_LANES = f"""
 INSERT INTO lane (tenant_id, name, epoch, frozen) SELECT $1, name, 1, true FROM ({_LANES}) AS own ORDER BY name
