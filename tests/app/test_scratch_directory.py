@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -82,6 +84,20 @@ def test_the_file_that_marks_a_directory_is_removed_last(tmp_path: Path, monkeyp
         (place / "archive").touch()
     assert len(removed) == 22
     assert removed[-1] == IN_USE
+
+
+def test_a_directory_that_cannot_be_marked_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+
+    def fail_in_directory(descriptor: int, operation: int) -> None:
+        if os.fstat(descriptor).st_ino != tmp_path.stat().st_ino:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", fail_in_directory)
+    with pytest.raises(OSError, match="No space left"), scratch_directory(tmp_path, ".interlock-restore-"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_foreign_directory_with_that_name_stays(tmp_path: Path) -> None:

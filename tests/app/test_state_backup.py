@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -13,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from interlock.app import state_backup
 from interlock.app.scratch_directory import IN_USE
 from interlock.app.state_backup import (
     MANIFEST,
@@ -24,6 +26,7 @@ from interlock.app.state_backup import (
     restore_backup,
     write_backup,
 )
+from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.gateway.audit.signing_key import load_or_make_key
 
@@ -281,4 +284,41 @@ def test_an_unreadable_ledger_leaves_no_file(state: Path, tmp_path: Path) -> Non
         file.write(b"no database here")
     with pytest.raises(BackupRefused):
         write_backup(state, tmp_path / "backup.tar.gz", NOW_MS, "0.1.0")
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_names_in_a_restored_directory_are_durable_before_it_gets_its_own(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = list[int]()
+    rename, fsync = Path.rename, os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def rename_synced(source: Path, target: Path) -> Path:
+        assert {path.stat().st_ino for path in (source, *source.rglob("*"))} <= {*synced}
+        return rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(Path, "rename", rename_synced)
+    restore_backup(archive, tmp_path / "restored")
+    assert synced[-1] == tmp_path.stat().st_ino
+
+
+def test_a_full_disk_is_named_as_such_and_not_the_ledger(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = state_backup._database  # pyright: ignore[reportPrivateUsage]
+
+    def on_full_disk(path: Path) -> SqliteDatabase:
+        opened = database(path)
+        opened.pragma("max_page_count", 1)
+        return opened
+
+    monkeypatch.setattr(state_backup, "_database", on_full_disk)
+    with pytest.raises(OSError, match="No space left") as refused:
+        write_backup(state, tmp_path / "backup.tar.gz", NOW_MS, "0.1.0")
+    assert refused.value.errno == errno.ENOSPC
     assert [path.name for path in tmp_path.iterdir()] == ["state"]

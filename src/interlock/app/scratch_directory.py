@@ -58,7 +58,11 @@ def scratch_directory(parent: Path, prefix: str) -> Generator[Path]:
             for left in sorted(parent.glob(f"{prefix}*")):
                 _remove_if_abandoned(left)
             place = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            lock.enter_context(_locked(place / IN_USE, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX))
+            try:
+                lock.enter_context(_locked(place / IN_USE, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX))
+            except OSError:
+                _remove(place)
+                raise
         try:
             yield place
         finally:

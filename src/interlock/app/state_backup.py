@@ -8,6 +8,7 @@ without its outbox reports that when it connects (D-9).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -23,6 +24,7 @@ import msgspec
 
 from interlock.app.data_migration.departure import why_not_here
 from interlock.app.scratch_directory import scratch_directory
+from interlock.backends.jsonl.atomic_files import sync_directory
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import SqliteDatabase
@@ -134,7 +136,7 @@ def write_backup(state: Path, archive: Path, now_ms: int, version: str) -> Backu
             os.link(written, archive)
         except FileExistsError:
             raise _exists(archive) from None
-        _sync_directory(archive.parent)
+        sync_directory(archive.parent)
     return report
 
 
@@ -157,10 +159,12 @@ def restore_backup(archive: Path, state: Path) -> BackupReport:
     with scratch_directory(state.parent, ".interlock-restore-") as place:
         copy = place / "state"
         report = _unpack(archive, copy)
+        for directory in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
+            sync_directory(directory)  # Otherwise a power loss could leave a directory that lacks some files.
         if state.is_dir():
             state.rmdir()
         copy.rename(state)
-        _sync_directory(state.parent)
+        sync_directory(state.parent)
     return report
 
 
@@ -211,6 +215,8 @@ def _copy_ledger(source: Path, target: Path) -> None:
             with cast("Any", writing).backup("main", reading, "main") as backup:
                 backup.step(-1)
             writing.pragma("journal_mode", "delete")
+    except apsw.FullError:  # Of the copy: nothing is written to the source.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
     except (apsw.Error, LedgerError) as error:
         raise BackupRefused(f"The ledger {source} cannot be copied: {error}. Look at it with `interlock doctor`."
                             ) from None
@@ -339,11 +345,3 @@ def _verified(copy: Path) -> AuditReport:
     finally:
         for suffix in ("-wal", "-shm"):
             ledger.with_name(ledger.name + suffix).unlink(missing_ok=True)
-
-
-def _sync_directory(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

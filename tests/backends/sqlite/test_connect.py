@@ -176,3 +176,15 @@ async def test_a_ledger_on_a_read_only_file_system_can_be_read(tmp_path: Path) -
     await ledger.close()
     assert not (state / "ledger.db-wal").exists()
     assert count_read_only(state) == "1 normal"
+
+
+def test_an_upgrade_on_a_full_disk_names_the_cause_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    open_writer(path).close()
+    steps = connecting.migrations()
+    filling = "CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(1000000))"
+    monkeypatch.setattr(connecting, "migrations", lambda: [*steps, "PRAGMA max_page_count = 1", filling])
+    with pytest.raises(Full, match=r"database or disk is full\. Free some space on its disk\.$"):
+        open_writer(path)

@@ -13,6 +13,7 @@ from interlock.cli.config.place import (
     GATEWAY_FILE,
     UP_LOCK,
     GatewayFile,
+    OnHost,
     Where,
     gateway_file,
     holder,
@@ -55,6 +56,19 @@ def test_an_impossible_state_directory_gives_one_sentence(tmp_path: Path) -> Non
             state_directory(place)
         assert caught.value.status == 2
     assert Where(state=tmp_path).directory() == tmp_path
+
+
+def test_a_verb_that_reads_does_not_make_the_directory_that_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("INTERLOCK_URL", raising=False)
+    mistyped = tmp_path / "granted"
+    for where in (Where(state=mistyped), OnHost(mistyped)):
+        with pytest.raises(Trouble, match="There is no state directory"):
+            where.directory()
+        assert not mistyped.exists()
+    assert Where(state=mistyped, url="http://gateway.example").directory() == mistyped  # A client's own.
+    assert OnHost(tmp_path / "new").made_directory().is_dir()
 
 
 def test_a_directory_is_tested_before_it_is_used(tmp_path: Path) -> None:

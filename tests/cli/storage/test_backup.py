@@ -76,3 +76,18 @@ def test_only_a_full_disk_is_to_be_freed(
     with pytest.raises(Trouble) as refused:
         backup(tmp_path / "backup.tar.gz", where=gateway)
     assert str(refused.value).endswith(remedy)
+
+
+def test_a_refused_restore_leaves_no_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "archive").touch()
+    (tmp_path / "prepared").mkdir()
+    for name in ("absent", "prepared"):
+        with pytest.raises(Trouble, match="is damaged"):
+            restore(tmp_path / "archive", where=OnHost(tmp_path / name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "prepared"]
+
+
+def test_a_backup_of_a_mistyped_directory_does_not_make_it(tmp_path: Path) -> None:
+    with pytest.raises(Trouble, match="There is no state directory"):
+        backup(tmp_path / "backup.tar.gz", where=OnHost(tmp_path / "mistyped"))
+    assert list(tmp_path.iterdir()) == []

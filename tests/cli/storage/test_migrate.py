@@ -22,7 +22,7 @@ def test_the_reverse_migration_names_what_the_new_directory_lacks(
     there, back = OnHost(tmp_path / "there"), OnHost(tmp_path / "back")
 
     async def fill() -> None:
-        there.directory().mkdir(exist_ok=True)
+        there.made_directory()
         ledger = await open_ledger(there.directory() / "ledger.db", CLOCK)
         await filled(ledger, there.directory(), "acme")
         await ledger.close()
@@ -30,7 +30,7 @@ def test_the_reverse_migration_names_what_the_new_directory_lacks(
     asyncio.run(fill())
     assert migrate(to=empty_database, where=there) == ExitStatus.DONE
     assert "keys, checkpoints and config stay in this directory" in capsys.readouterr().err
-    back.directory().mkdir(exist_ok=True)
+    back.made_directory()
     (back.directory() / "interlock.toml").touch()
     assert migrate(from_=empty_database, where=back) == ExitStatus.DONE
     printed = capsys.readouterr().err

@@ -97,7 +97,8 @@ def open_writer(path: Path) -> SqliteDatabase:
                                "to begin again.") from error
     except apsw.Error as error:
         connection.close()
-        raise Full(f"The ledger at {path} cannot be opened: {error}.") from error
+        remedy = " Free some space on its disk." if isinstance(error, apsw.FullError) else ""
+        raise Full(f"The ledger at {path} cannot be opened: {error}.{remedy}") from error
     except Exception:
         connection.close()
         raise
@@ -126,7 +127,8 @@ def migrate(connection: SqliteDatabase, path: Path) -> None:
             connection.pragma("application_id", APPLICATION_ID)
             connection.execute("COMMIT")
         except Exception:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite has rolled back by itself if the disk is full.
+                connection.execute("ROLLBACK")
             raise
 
 
@@ -141,7 +143,8 @@ def build_trees(connection: SqliteDatabase) -> None:
             _build_tree(connection, str(tenant_id))
             connection.execute("COMMIT")
         except Exception:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite has rolled back by itself if the disk is full.
+                connection.execute("ROLLBACK")
             raise
 
 

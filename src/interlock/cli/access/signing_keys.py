@@ -51,7 +51,7 @@ def create(
     where: Here = NOWHERE,
 ) -> int:
     """Make a key in the state directory, if there is none, and register it as yours."""
-    file = where.directory() / SIGNING_KEY_FILE
+    file = where.made_directory() / SIGNING_KEY_FILE
     if not file.exists():
         pem = Ed25519PrivateKey.generate().private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

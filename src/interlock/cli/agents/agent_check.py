@@ -104,7 +104,7 @@ def _configured(name: str, where: Where) -> AgentSpec:
 
 
 def _check(name: str, spec: AgentSpec, where: Where) -> evidence.Evidence:
-    state = writable(where.directory())
+    state = writable(where.made_directory())
     from interlock.app.hidden_paths import boxing_of
 
     # Only this verb imports the model stand-in.

@@ -41,7 +41,7 @@ def import_(
     """
     beside = file.parent / JOBS
     found = translate(_read(file), _read(jobs or beside) if jobs is not None or beside.exists() else None)
-    path = where.directory() / config.FILE_NAME
+    path = where.made_directory() / config.FILE_NAME
     text = _joined(path, found, replace=replace)
     backup = None if dry_run or not found.tables else _write(path, text, found)
     if json:

@@ -50,7 +50,15 @@ class OnHost:
         = None
 
     def directory(self) -> Path:
-        """Return the state directory, which need not exist. Raises Trouble."""
+        """Return the state directory. One that `--state` names must exist: a verb that reads it does not make it.
+        Raises Trouble."""
+        if self.state is not None and not os.path.lexists(self.state.expanduser()):
+            raise usage(f"There is no state directory {self.state.expanduser().absolute()}.",
+                        "Name with --state the directory of a gateway, or make one with: interlock up --state PATH")
+        return self.made_directory()
+
+    def made_directory(self) -> Path:
+        """Return the state directory, for a verb that writes there; it is made if it does not exist. Raises Trouble."""
         return state_directory(self.state)
 
 
@@ -65,6 +73,13 @@ class Where(OnHost):
     ca: Annotated[Path | None, Parameter(help="PEM file of a CA to trust in addition to the system's (else "
                                               "$INTERLOCK_CA).")] \
         = None
+
+    def directory(self) -> Path:
+        """Return the state directory. If another gateway is named, it is that of a client, and is made. Raises
+        Trouble."""
+        if self.url or self.on is not None or os.environ.get("INTERLOCK_URL"):
+            return self.made_directory()
+        return super().directory()
 
 
 Here = Annotated[Where, Parameter(name="*")]

@@ -38,7 +38,7 @@ def slack(*, with_parent: WithParent = False, where: Here = NOWHERE) -> int:
 
 def _carry(extra: Extra, service: str, where: Where, *, with_parent: bool) -> int:
     """Call `run` of `interlock.app.EXTRA`, whose libraries may not be installed."""
-    state = writable(where.directory())
+    state = writable(where.made_directory())
     loaded = load_config(where)
     if getattr(loaded, extra) is None:
         raise usage(f"The config has no [{extra}] table.", f"It is described in docs/how-to/{extra}.md.")

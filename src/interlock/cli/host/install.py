@@ -65,7 +65,7 @@ def service_install(
 ) -> int:
     """Install `interlock up`, a gateway or a paired runner as a service of this user on this host."""
     where = Where(state=state)
-    directory = where.directory()
+    directory = where.made_directory()
     config = load_config(where)
     words = [sys.executable, "-m", "interlock", part, "--state", str(directory)]
     if part == "gateway":

@@ -69,7 +69,7 @@ def gateway(
     from interlock.ports.objects import ObjectsError
 
     configure()
-    state = writable(where.directory())
+    state = writable(where.made_directory())
     config = load_config(where)
     asked = {"host": host, "port": None if port is None else checked_port(port),
              "tls_cert": None if tls_cert is None else str(tls_cert.absolute()),
@@ -148,7 +148,7 @@ def runner(
     from interlock.runner.link.reconnect import UnsafeUrl
 
     configure()
-    state = writable(where.directory())
+    state = writable(where.made_directory())
     config = load_config(where)
     roots = checked_roots(root)
     known = pairings(state) if token_file is None else []

@@ -45,7 +45,7 @@ def up(
 ) -> int:
     """Start a gateway and a runner here, until Ctrl-C."""
     where = Where(state=state)
-    directory = writable(where.directory())
+    directory = writable(where.made_directory())
     loaded = load_config(where)
     roots = checked_roots(root) or []
     lock = take_lock(directory)

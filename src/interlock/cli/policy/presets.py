@@ -27,7 +27,7 @@ def use_presets(names: Sequence[str], where: Where) -> int:
     wanted: list[Preset] = [name for name in known if name in names]
     if tuple(names) != ("none",) and (unknown := [name for name in names if name not in known]):
         raise usage(f"There is no preset {unknown[0]!r}.", f"Name some of {', '.join(known)}, or none alone.")
-    file = where.directory() / config.FILE_NAME
+    file = where.made_directory() / config.FILE_NAME
     before = file.read_text("utf-8-sig") if file.exists() else ""
     after = with_presets(before, wanted)
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +35,7 @@ def backup(
     """Copy a state directory into one file while its gateway runs, and verify the copy."""
     archive = file.expanduser().absolute()
     return _reported(lambda: write_backup(where.directory(), archive, time.time_ns() // 1_000_000,
-                                          version("interlock")), f"backed up into {archive}", json)
+                                          version("interlock")), f"backed up into {archive}", archive, json)
 
 
 def restore(
@@ -49,23 +51,30 @@ def restore(
     if not archive.is_file():
         raise usage(f"There is no file {archive}.", "Name a file that `interlock backup` has written.")
     if check:
-        return _reported(lambda: read_backup(archive), f"verified {archive}", json)
-    state = where.directory()
-    status = _reported(lambda: restore_backup(archive, state), f"restored into {state}", json)
+        return _reported(lambda: read_backup(archive), f"verified {archive}", archive, json)
+    existed = where.state is None or os.path.lexists(where.state.expanduser())
+    state = where.made_directory()
+    try:
+        status = _reported(lambda: restore_backup(archive, state), f"restored into {state}", state, json)
+    except Trouble:
+        if not existed:
+            with suppress(OSError):
+                state.rmdir()
+        raise
     if not json:
         say("start it with `interlock up`. What came after the backup is not in it; runners that have it say so when "
             "they connect (interlock status)", "dim")
     return status
 
 
-def _reported(work: Callable[[], BackupReport], done: str, json: bool) -> int:
+def _reported(work: Callable[[], BackupReport], done: str, place: Path, json: bool) -> int:
     try:
         report = work()
     except BackupRefused as error:
         raise Trouble("Conflict", str(error)) from None
     except OSError as error:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise Trouble("Conflict", f"{error.filename or 'The file'} cannot be written or read: {error.strerror}. "
+        raise Trouble("Conflict", f"{error.filename or place} cannot be written or read: {error.strerror}. "
                       + ("Free some space or name another place." if is_full else "Name another place.")) from None
     if json:
         print_json(msgspec.json.encode(report))

@@ -56,11 +56,9 @@ def migrate(
     from interlock.ports.ledger import LedgerError
 
     configure()  # Standard output has only the report, as a JSON document if requested.
-    state = where.directory()
+    state = where.made_directory() if from_ is not None else where.directory()
     if tenant is not None and to is not None:
         return migrate_tenant(MoveRequest(tenant, state, from_, to, to_state, at, dry_run), json=json)
-    if from_ is not None:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
     writable(state)
     move = move_into_postgres(state, to, SystemClock()) if to is not None else \
         move_into_files(state, from_ or "", SystemClock())
