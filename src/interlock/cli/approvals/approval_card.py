@@ -17,7 +17,7 @@ from interlock.cli.display.syntax import highlighted
 from interlock.cli.display.terminal import cut, has_colour, is_terminal, word_rows, write
 from interlock.cli.display.terminal import styled as coloured
 from interlock.cli.display.values import until
-from interlock.command.approval import shared_votes
+from interlock.command.approval import counted_votes, shared_votes
 from interlock.command.card.asked_by import NAME_CHARS, names
 from interlock.command.card.lines import CardLine, Style
 from interlock.command.card.permission_request import lines_of_approval, request_of_approval, title_of_approval
@@ -98,6 +98,7 @@ class CardReading:
     def _head(self) -> list[CardRow]:
         approval = self._approval
         state = "waits for you" if approval.state == "pending" else approval.state
+        state += f" by {approval.superseded_by}" if approval.superseded_by else ""
         left = f" · {until(approval.expires_at)} left" if approval.state == "pending" else ""
         rows = self._ours(f"approval {approval.id} · {state}{left}", "note")
         rows += self._ours(f"  {' · '.join(names(approval))}")
@@ -118,9 +119,10 @@ class CardReading:
                   if approval.kind == "permission" else "wants an answer in words")
         ruled = f"  rule: {one_line(approval.rule, NAME_CHARS)} · {wanted}"
         if short:
-            return [*self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…"), *self._made_keys(),
-                    *self._chats()]
-        return [*self._ours(ruled), *self._made_keys(), *self._chats(), *self._ours(f"  sha256 {approval.digest}")]
+            return [*self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…"), *self._votes(),
+                    *self._made_keys(), *self._chats()]
+        return [*self._ours(ruled), *self._votes(), *self._made_keys(), *self._chats(),
+                *self._ours(f"  sha256 {approval.digest}")]
 
     def _chats(self) -> list[CardRow]:
         """Return the chats where it also waits, according to the bridges (J-5)."""
@@ -129,6 +131,14 @@ class CardReading:
             return []
         left = f" and {len(named) - SHOWN_CHATS} more" if len(named) > SHOWN_CHATS else ""
         return self._ours(f"  posted in {', '.join(named[:SHOWN_CHATS])}{left} as well")
+
+    def _votes(self) -> list[CardRow]:
+        """Return who voted what, and why."""
+        rows = list[CardRow]()
+        for vote in counted_votes(self._approval):
+            why = f": {visible(one_line(vote.comment, NAME_CHARS))}" if vote.comment else ""
+            rows += self._ours(f"  {one_line(vote.by, NAME_CHARS)} voted {vote.decision}{why}")
+        return rows
 
     def _made_keys(self) -> list[CardRow]:
         """Return which votes the requester could have cast, and which of them would not count."""
