@@ -16,6 +16,7 @@ from interlock.ports.outbox import Outbox
 from interlock.protocol.payloads import Hello, RefusedControl
 from interlock.runner.link.attachment import Look, first, no_look
 from interlock.runner.link.link import NORMAL_PACE, GatewayConnector, LinkIntervals, LinkState, TokenRefused
+from interlock.runner.link.link_log import LinkLog
 from interlock.runner.link.outflow import Outflow
 from interlock.runner.session.sessions import RunnerSessions
 from interlock.runner.turn.interactions import LivePresence
@@ -26,7 +27,6 @@ FORGET_S = 60
 """Interval at which ended sessions are forgotten."""
 SWEEP_S = 15 * 60
 """Interval at which observers that have been away for too long are removed."""
-
 log = structlog.get_logger()
 
 
@@ -102,26 +102,25 @@ class Gateways:
                     task.result()
 
     def _link(self, pairing: PairedGateway, gateway_id: str, *, primary: bool) -> GatewayConnector:
+        logged = LinkLog(pairing.url)
         link = GatewayConnector(
             url=pairing.url, token=pairing.token, outbox=self._outbox, objects=self._objects,
             outflow=self._outflow,
             hello=lambda known: self._hello(pairing, known), control=self._sessions.control,
             live_agents=self._sessions.live_agents, clock=self._clock, entropy=self._entropy,
-            on_state=lambda state: self._changed(pairing, state), tls=pairing.tls, name=pairing.runner_id,
+            on_state=lambda state: self._changed(pairing, logged, state), tls=pairing.tls, name=pairing.runner_id,
             gateway_id=gateway_id, primary=primary, pace=self._pace, look=self._look,
             taken=lambda named: any(one.attached and one.gateway_id == named for one in self._links if one is not link),
         )
         return link
 
-    def _changed(self, pairing: PairedGateway, state: LinkState) -> None:
+    def _changed(self, pairing: PairedGateway, logged: LinkLog, state: LinkState) -> None:
         if state.kind != "notice" and state.gateway_id:
             if state.kind == "attached" and pairing is self._pairings[0]:
                 self._sessions.attached(state.gateway_id)
             self._presence.set(state.kind == "attached", state.gateway_id)
         attached = sum(link.attached for link in self._links)
-        refused = {"error_code": state.error_code} if state.error_code else {}
-        log.info("link", state=state.kind, sentence=state.sentence, gateway_id=state.gateway_id, url=pairing.url,
-                 attached=f"{attached} of {len(self._links)}", **refused)
+        logged.note(state, f"{attached} of {len(self._links)}")
 
     def _refused(self, gateway_id: str, session_id: str, refusal: RefusedControl) -> None:
         for link in self._links:
