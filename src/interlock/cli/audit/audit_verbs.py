@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
 
+from interlock.app.scratch_directory import scratch_directory
 from interlock.cli.audit.audit_proof import verify_proof
 from interlock.cli.config.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.display.progress import so_far
@@ -43,6 +44,8 @@ def export(
     file
         The file to write (default: standard output).
     """
+    if file is not None and file.exists() and not file.is_file():
+        raise usage(f"{file} is not a file.", "Name a file, or leave it out for standard output.")
     if file is not None and file.exists() and not force:
         raise usage(f"{file} is there already.", "Name another file, or replace it with --force.")
     if file is not None and not file.absolute().parent.is_dir():
@@ -163,35 +166,38 @@ def _kept(checkpoint: Path) -> tuple[Any]:
         raise usage(f"{checkpoint} is not a checkpoint: {error}") from None
 
 
+def _aside(file: Path | None) -> AbstractContextManager[Path | None]:
+    """Return a directory beside the file, of this export alone: two exports into one file do not write into each
+    other."""
+    return nullcontext() if file is None else scratch_directory(file.absolute().parent, ".interlock-export-")
+
+
 async def _export(file: Path | None, where: Where) -> int:
     async with GatewayLink(where) as link:
-        part = file.with_name(file.name + ".part") if file is not None else None
         lines = 0
         try:
-            sink: Any = part.open("wb") if part is not None else sys.stdout.buffer
-            try:
-                async for chunk in link.download(EXPORT_AUDIT.at()):
-                    if part is None:
-                        transient(None)
-                    sink.write(chunk)
-                    lines += chunk.count(b"\n")
-                    so_far(count(lines, "record"))
-                sink.flush()
-                if part is not None:
-                    os.fsync(sink.fileno())
-            finally:
-                if part is not None:
-                    sink.close()
-            if part is not None and file is not None:
-                part.replace(file)
+            with _aside(file) as place:
+                part = place / "log" if place is not None else None
+                sink: Any = part.open("wb") if part is not None else sys.stdout.buffer
+                try:
+                    async for chunk in link.download(EXPORT_AUDIT.at()):
+                        if part is None:
+                            transient(None)
+                        sink.write(chunk)
+                        lines += chunk.count(b"\n")
+                        so_far(count(lines, "record"))
+                    sink.flush()
+                    if part is not None:
+                        os.fsync(sink.fileno())
+                finally:
+                    if part is not None:
+                        sink.close()
+                if part is not None and file is not None:
+                    part.replace(file)
         except BrokenPipeError:
             raise
         except OSError as error:
             raise usage(f"{file} cannot be written: {error.strerror}.", "Name another file.") from None
-        finally:
-            if part is not None:
-                with suppress(OSError):
-                    part.unlink(missing_ok=True)
     if file is not None:
         say(f"{count(max(0, lines - 1), 'record')} in {file}; check it with: interlock audit verify {file}", "dim")
     elif is_terminal(sys.stdout):
