@@ -124,6 +124,9 @@ class ClusterPeers(Holder):
     def unread(self) -> int:
         return self._engine.lanes.due.unread()
 
+    async def fewer_unread(self, limit: int, within_s: float) -> None:
+        await self._engine.lanes.due.fewer_unread(limit, within_s)
+
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
         return self._engine.lanes.due.put_off(lanes)
 

@@ -3,6 +3,7 @@ unread."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,9 @@ class Reader:
 
     def unread(self) -> int:
         return len(self.given)
+
+    async def fewer_unread(self, limit: int, within_s: float) -> None:
+        """Its queue does not become shorter."""
 
     async def let_go_older(self, epochs: Mapping[LaneName, int]) -> None:
         """It has none in memory."""
@@ -157,6 +161,41 @@ async def test_a_full_page_of_claims_is_followed_by_another(
     leases = await orphan()
     taking = Takeover(leases, lambda: "i_heir", lambda: False)
     assert await taking.run(Reader(), await leases.orphans(9)) is is_more
+
+
+async def test_a_look_follows_as_soon_as_there_is_room_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeover, "CLAIM_LIMIT", 1)
+    monkeypatch.setattr(takeover, "UNREAD_LIMIT", 1)
+    leases, waits = await orphan(LANE, LaneName("t1", "s-2")), list[tuple[int, float]]()
+
+    class Quick(Reader):
+        async def fewer_unread(self, limit: int, within_s: float) -> None:
+            waits.append((limit, within_s))
+            self.given.clear()
+
+    reader, taking = Quick(), Takeover(leases, lambda: "i_heir", lambda: False)
+    assert await taking.run(reader, await leases.orphans(9))
+    assert waits == [(1, takeover.LOOK_AGAIN_S)]
+    assert not await taking.run(reader, await leases.orphans(9))
+    assert await leases.orphans(9) == []
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+async def test_a_full_page_of_which_nothing_is_claimed_is_looked_at_again_after_a_pause(
+        monkeypatch: pytest.MonkeyPatch, *, is_taken: bool) -> None:
+    monkeypatch.setattr(takeover, "ORPHANS_SEEN", 1)
+    monkeypatch.setattr(takeover, "LOOK_AGAIN_S", 3_600.0)
+    leases = await orphan()
+    found = await leases.orphans(9)
+    if is_taken:
+        await leases.join(Instance("i_quicker", ""))
+        await leases.take(LANE, "i_quicker")
+    running = asyncio.create_task(Takeover(leases, lambda: "i_heir", lambda: False).run(Reader(), found))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert running.done() is not is_taken
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_gateway_declared_dead_during_its_claim_reads_nothing() -> None:

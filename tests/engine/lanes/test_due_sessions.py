@@ -54,6 +54,26 @@ async def test_a_session_that_is_named_twice_is_read_once() -> None:
     assert reading.read == [[lane("a"), lane("b")]]
 
 
+@pytest.mark.parametrize("shorter", ["read", "put off"])
+async def test_a_wait_for_a_shorter_queue_ends_as_soon_as_it_is(shorter: str) -> None:
+    reading, names = Reading(), [lane(f"s{number}") for number in range(READ_TOGETHER * READ_AT_ONCE + 2)]
+    reading.due.read_soon(names)
+    await asyncio.sleep(0)
+    await reading.due.fewer_unread(2, 0.0)
+    await reading.due.fewer_unread(3, 3_600.0)
+
+    waiting = asyncio.create_task(reading.due.fewer_unread(2, 3_600.0))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    if shorter == "read":
+        reading.go_on.set()
+    else:
+        reading.due.put_off(names[-1:])
+    await asyncio.wait_for(waiting, 10)
+    reading.go_on.set()
+    await reading.due.settled()
+
+
 async def test_waiting_sessions_can_be_postponed_and_return_to_their_requester() -> None:
     reading = Reading()
     reading.due.read_soon([lane(f"s{number}") for number in range(READ_TOGETHER * READ_AT_ONCE + 1)])

@@ -33,8 +33,6 @@ STILL_THERE_S = 0.5
 """While a request to another gateway is pending, how often to check that this gateway is still alive."""
 LOOK_EVERY_BEATS = 10
 """Beats after which everything that a lost message would have reported is read again."""
-LOOK_AGAIN_S = 0.1
-"""Interval until the next look of a gateway that has claimed what it can read soon, and left more."""
 log = structlog.get_logger("interlock.cluster")
 
 Receive = Callable[[bytes], Awaitable[None] | None]
@@ -188,13 +186,13 @@ class Cluster(Room):
 
     async def _take_over_for_good(self) -> None:
         async def until_nothing_is_left() -> None:
-            while await self.take_over():  # noqa: ASYNC110 - it waits for the ledger
-                await asyncio.sleep(LOOK_AGAIN_S)
+            while await self.take_over():  # It waits for the ledger, and for room to read.
+                pass
 
         await self._each_beat(until_nothing_is_left)
 
     async def take_over(self) -> bool:
-        """Claim lanes of dead gateways; returns whether more may be claimable soon. Raises LedgerError,
+        """Claim lanes of dead gateways; returns whether more may be claimable now. Raises LedgerError,
         TimeoutError."""
         if self._holder is None or not self._holder.ready:
             return False

@@ -2,8 +2,8 @@
 
 A claim costs the same few statements for one lane as for CLAIM_LIMIT. Of a session only its clock is read, and again
 after the claim if it has none: a session without a clock is left without an owner, and is read on demand. The others
-are read in the background, the nearest deadline first. A gateway that is behind claims nothing, and passes on what it
-has claimed and not read.
+are read in the background, the nearest deadline first. The next claim begins as soon as enough of them are being read.
+A gateway that is behind claims nothing, and passes on what it has claimed and not read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ ORPHANS_SEEN = 512
 CLAIM_LIMIT = 128
 """Maximum number of lanes in one claim, so that several survivors share a dead gateway's lanes."""
 UNREAD_LIMIT = 128
-"""Claimed lanes that are due and not read yet; above this number no others are claimed."""
+"""Claimed lanes that are due and not read yet; from this number on no others are claimed."""
+LOOK_AGAIN_S = 0.1
+"""Maximum wait of a takeover for room in the queue of lanes to read, and its pause if it could claim none of many."""
 CLAIM_FRESH_S = 3.0
 """A lane that is read within this time after its claim is read under the claim's epoch; later it is taken again."""
 STEP_S = 5.0
@@ -70,6 +72,10 @@ class Heir(Protocol):
         """Return how many sessions are due and not read yet."""
         ...
 
+    async def fewer_unread(self, limit: int, within_s: float) -> None:
+        """Wait until `unread` is below the limit, for `within_s` at most."""
+        ...
+
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
         """Forget those of these sessions that are due and whose reading has not begun; returns each once. The others
         stay due."""
@@ -105,25 +111,31 @@ class Takeover:
         self._claims.clear()
 
     async def run(self, heir: Heir, found: Sequence[LaneName]) -> bool:
-        """Claim those of the found lanes that this gateway can read soon; returns whether more may be claimable in a
-        moment. Raises LedgerError, TimeoutError."""
+        """Claim those of the found lanes that this gateway can read soon; returns whether more may be claimable now. If
+        so and none was claimed, it has paused before. Raises LedgerError, TimeoutError."""
         if self._behind():
             await self.pass_on(heir)
             return False
         # Each gateway starts at another offset, so that they seldom want the same lane.
-        wanted = sorted(found, key=self._place)
+        wanted, claimed = sorted(found, key=self._place), 0
         for start in range(0, len(wanted), CLAIM_LIMIT):
+            if heir.unread() >= UNREAD_LIMIT:
+                await heir.fewer_unread(UNREAD_LIMIT, LOOK_AGAIN_S)
+                return True  # Others have claimed meanwhile, so these are found again.
             if self._behind():
                 return False
-            if heir.unread() >= UNREAD_LIMIT:
-                return True
-            await self._claim(heir, wanted[start:start + CLAIM_LIMIT])
-        return len(found) >= ORPHANS_SEEN
+            claimed += await self._claim(heir, wanted[start:start + CLAIM_LIMIT])
+        if len(found) < ORPHANS_SEEN:
+            return False
+        if not claimed:  # Others lock them, or their tenants are being moved.
+            await asyncio.sleep(LOOK_AGAIN_S)
+        return True
 
     def _place(self, lane: LaneName) -> bytes:
         return hashlib.sha256(f"{self._instance_id()}/{lane.name}".encode()).digest()
 
-    async def _claim(self, heir: Heir, lanes: Sequence[LaneName]) -> None:
+    async def _claim(self, heir: Heir, lanes: Sequence[LaneName]) -> int:
+        """Claim these lanes together; returns how many were claimed."""
         mine = self._instance_id()
         sessions = [lane for lane in lanes if not lane.name.startswith(NAMED_LANES)]
         async with asyncio.timeout(STEP_S):
@@ -141,7 +153,7 @@ class Takeover:
             raise
         await heir.let_go_older(epochs)
         if mine != self._instance_id():
-            return  # This gateway was considered dead meanwhile, so these are orphans again.
+            return 0  # This gateway was considered dead meanwhile, so these are orphans again.
         now_s = asyncio.get_running_loop().time()
         for one in clocked.values():
             if one.lane in epochs:
@@ -154,6 +166,7 @@ class Takeover:
             heir.take_up(one)
         if idle:
             await self._leases.release(list(idle.items()), mine)
+        return len(epochs)
 
     async def _clocked_since(self, heir: Heir, lanes: Sequence[LaneName]) -> list[Clocked]:
         """Return those claimed lanes without a clock that have one now: their owner may be alive without knowing that

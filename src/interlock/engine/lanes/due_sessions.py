@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -37,6 +38,8 @@ class DueSessions:
         self._clocks: dict[LaneName, SessionClock] = {}
         """Of sessions that are due, as they were read a moment ago."""
         self._reading = 0
+        self._fewer = asyncio.Event()
+        """Set whenever the queue becomes shorter."""
 
     def wake(self, lane: LaneName, delay_s: float) -> None:
         """Read a session after a delay; an earlier timer of it is dropped."""
@@ -73,7 +76,9 @@ class DueSessions:
         try:
             while self._unread:
                 count = min(READ_TOGETHER, len(self._unread))
-                await self._read_each(list(dict.fromkeys(self._unread.popleft() for _ in range(count))))
+                lanes = list(dict.fromkeys(self._unread.popleft() for _ in range(count)))
+                self._fewer.set()
+                await self._read_each(lanes)
         finally:
             self._reading -= 1
 
@@ -93,10 +98,19 @@ class DueSessions:
         """Return how many sessions wait to be read."""
         return len(self._unread)
 
+    async def fewer_unread(self, limit: int, within_s: float) -> None:
+        """Return once fewer sessions than `limit` wait to be read, after `within_s` at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self.unread() >= limit:
+                    self._fewer.clear()
+                    await self._fewer.wait()
+
     def put_off(self, lanes: Container[LaneName]) -> list[LaneName]:
         """Remove those of these sessions that wait to be read; returns each once."""
         put_off = list(dict.fromkeys(one for one in self._unread if one in lanes))
         self._unread = deque(one for one in self._unread if one not in lanes)
+        self._fewer.set()
         self.take_clocks(put_off)
         return put_off
 
