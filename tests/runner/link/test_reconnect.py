@@ -1,10 +1,13 @@
 """When the link is dialled again, and which gateway."""
 
+import asyncio
+import socket
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.runner.link.reconnect import Backoff, UnsafeUrl, check_url, moved_url
+from interlock.runner.link.reconnect import Backoff, UnsafeUrl, check_url, failed_dial, moved_url
 
 
 @pytest.mark.req("L-5")
@@ -52,3 +55,24 @@ def test_a_tls_gateway_gives_no_plaintext_address() -> None:
     for place in ("http://127.0.0.1:2", "http://b.example", "postgresql://b.example/il"):
         with pytest.raises(UnsafeUrl):
             moved_url("wss://a.example/rawp", place)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("L-5")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_port_without_a_server_is_reported_in_words(host: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        with pytest.raises(OSError) as caught:
+            await asyncio.open_connection(host, free.getsockname()[1])
+    assert failed_dial(caught.value) == "Connection refused"
+
+
+@pytest.mark.parametrize(("error", "words"), [
+    (OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 7420, 0, 0), "
+             "[Errno 113] Connect call failed ('10.0.0.1', 7420)"), "Connection refused, No route to host"),
+    (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+    (OSError("TLS ended."), "TLS ended"),
+])
+def test_other_failures_to_dial_are_reported_in_words(error: OSError, words: str) -> None:
+    assert failed_dial(error) == words

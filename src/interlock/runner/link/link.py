@@ -42,7 +42,7 @@ from interlock.protocol.refusals import LinkRefusal, read_moved, read_outdated, 
 from interlock.runner.link.attachment import LinkBroken, LinkSession, Look, first, no_look
 from interlock.runner.link.inbound import Control, Inbound
 from interlock.runner.link.outflow import Outflow
-from interlock.runner.link.reconnect import Backoff, UnsafeUrl, check_url, moved_url
+from interlock.runner.link.reconnect import Backoff, UnsafeUrl, check_url, failed_dial, moved_url
 
 CLOSE_TIMEOUT_S = 2
 """A peer that does not answer a close within this is disconnected."""
@@ -203,7 +203,7 @@ class GatewayConnector:
         except TimeoutError:
             return "The gateway did not answer in time."
         except (OSError, WebSocketException) as error:
-            return f"The gateway at {self._host} cannot be reached: {error}."
+            return f"The gateway at {self._host} cannot be reached: {failed_dial(error)}."
         finally:
             self.attached = False
         return "The link was closed."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 from urllib.parse import urlsplit
 
 from interlock.config.service_url import is_loopback
@@ -9,6 +12,8 @@ from interlock.ports.clock import Entropy
 from interlock.protocol.limits import RECONNECT_MAX_MS, RECONNECT_MIN_MS
 
 RAWP_PATH = "/rawp"
+_CONNECT_FAILED = re.compile(r"\[Errno (\d+)\] Connect call failed")
+"""The text of asyncio for each address of a host that it could not connect to."""
 
 
 class UnsafeUrl(ValueError):
@@ -65,3 +70,12 @@ def check_url(url: str) -> str:
     if parts.scheme == "ws" and not is_loopback(host):
         raise UnsafeUrl(f"The runner does not send its token in clear to {host}: use wss:// instead of ws://.")
     return host
+
+
+def failed_dial(error: Exception) -> str:
+    """Return in words why a gateway could not be dialled, without a number or a full stop."""
+    if numbers := _CONNECT_FAILED.findall(str(error)):
+        return ", ".join(dict.fromkeys(os.strerror(int(number)) for number in numbers))
+    if isinstance(error, socket.gaierror) and error.strerror:
+        return error.strerror
+    return str(error).rstrip(".")
