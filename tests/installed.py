@@ -33,7 +33,7 @@
 A test whose needs are absent is skipped with one line that names the remedy. Under `INTERLOCK_CI=1` it fails instead,
 so a machine that must have everything cannot pass without it. `-m needs` selects exactly these tests: what a run
 without them has left out. The fixtures of `FIXTURES` bring their need with them. A run for these tests alone, or for
-the long ones, reads no file that says neither; every other run refuses a mark which its file does not say.
+the long ones, reads no file without such a mark; every other run refuses a mark that is not in its test's file.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ FIXTURES = {"goose": "goose", "claude": "claude", "official": "asyncapi", "packa
             "pooled": "pgbouncer"}
 """A fixture that cannot be made without an installation, and the name of that installation."""
 APART = ("needs", "long")
-"""The marks of what the README's command leaves out."""
-OF_THESE_ALONE = frozenset({*APART, " or ".join(APART)})
+"""The marks of tests that the README's command leaves out."""
+MARKED_ALONE = frozenset({*APART, " or ".join(APART)})
 """The expressions of `-m` that select only what has one of these marks."""
-SAYS_MARK = re.compile(rf"\bmark\.({'|'.join(APART)})\b|\bneeds\(|\b({'|'.join(FIXTURES)})\b")
+MARK_IN_TEXT = re.compile(rf"\bmark\.({'|'.join(APART)})\b|\bneeds\(|\b({'|'.join(FIXTURES)})\b")
 
 
 def find_claude_sdk() -> Path | None:
@@ -295,24 +295,24 @@ def require(name: str) -> Path:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Four of five files say no mark: a run for marked tests alone need not import them and the libraries they use."""
-    if config.option.markexpr not in OF_THESE_ALONE or not collection_path.match("test_*.py"):
+    """Skip files without a mark in a run for marked tests alone: four of five, with the libraries that they import."""
+    if config.option.markexpr not in MARKED_ALONE or not collection_path.match("test_*.py"):
         return None
     named = {config.invocation_params.dir / argument.partition("::")[0] for argument in config.args}
-    return None if collection_path in named or says_mark(collection_path) else True
+    return None if collection_path in named or contains_mark(collection_path) else True
 
 
 @functools.cache
-def says_mark(file: Path) -> bool:
-    """Whether the text of a file of tests gives one of them a mark of `APART`, or a fixture that brings one."""
-    return SAYS_MARK.search(file.read_text(encoding="utf-8")) is not None
+def contains_mark(file: Path) -> bool:
+    """Return whether the text of a test file contains a mark of `APART`, or a fixture that brings one."""
+    return MARK_IN_TEXT.search(file.read_text(encoding="utf-8")) is not None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what its fixtures need, before `-m` selects."""
     mark(items)
-    refuse_unsaid(items)
+    check_marks(items)
 
 
 def mark(items: list[pytest.Item]) -> None:
@@ -323,12 +323,12 @@ def mark(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.needs(FIXTURES[fixture]))
 
 
-def refuse_unsaid(items: list[pytest.Item]) -> None:
-    """Raise UsageError for a mark which no text of the test's file says: a run for marked tests alone would lose it."""
+def check_marks(items: list[pytest.Item]) -> None:
+    """Raise UsageError for a mark that is not in the text of its test's file: a run for marked tests alone would lose it."""
     for item in items:
-        if any(item.get_closest_marker(name) for name in APART) and not says_mark(item.path):
+        if any(item.get_closest_marker(name) for name in APART) and not contains_mark(item.path):
             raise pytest.UsageError(f"{item.nodeid} is marked {' or '.join(APART)} from elsewhere: "
-                                    "say so in its file, with pytestmark or usefixtures")
+                                    "put the mark into its file, with pytestmark or usefixtures")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -75,7 +75,7 @@ def collected(place: Path, files: dict[str, str], *arguments: str) -> str:
     return run.stdout + run.stderr
 
 
-def test_a_run_for_marked_tests_alone_reads_no_file_that_says_no_mark(tmp_path: Path) -> None:
+def test_a_run_for_marked_tests_alone_reads_no_file_without_a_mark(tmp_path: Path) -> None:
     printed = collected(tmp_path, {"test_plain.py": PLAIN, "test_marked.py": MARKED}, "-m", "needs or long")
     assert "test_marked.py::test_one" in printed
     assert "test_plain.py" not in printed
@@ -86,6 +86,6 @@ def test_every_other_file_is_read(arguments: tuple[str, ...], tmp_path: Path) ->
     assert "ERROR test_plain.py - OSError: read" in collected(tmp_path, {"test_plain.py": PLAIN}, *arguments)
 
 
-def test_a_mark_that_the_file_does_not_say_is_refused(tmp_path: Path) -> None:
+def test_a_mark_from_another_file_is_refused(tmp_path: Path) -> None:
     printed = collected(tmp_path, {"helper.py": HELPER, "test_hidden.py": MARKED_ELSEWHERE})
-    assert "ERROR: test_hidden.py::test_one is marked needs or long from elsewhere: say so in its file" in printed
+    assert "ERROR: test_hidden.py::test_one is marked needs or long from elsewhere: put the mark into its file" in printed

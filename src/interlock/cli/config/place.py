@@ -53,7 +53,7 @@ class OnHost:
         """Return the state directory. One that `--state` names must exist: a verb that reads it does not make it.
         Raises Trouble."""
         if self.state is not None and not os.path.lexists(self.state.expanduser()):
-            raise usage(f"There is no state directory {self.state.expanduser().absolute()}.",
+            raise usage(f"The state directory {self.state.expanduser().absolute()} does not exist.",
                         "Name with --state the directory of a gateway, or make one with: interlock up --state PATH")
         return self.made_directory()
 
