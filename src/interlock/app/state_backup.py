@@ -24,7 +24,7 @@ import msgspec
 
 from interlock.app.data_migration.departure import why_not_here
 from interlock.app.scratch_directory import scratch_directory
-from interlock.backends.jsonl.atomic_files import sync_directory
+from interlock.backends.jsonl.atomic_files import sync_directory, sync_tree
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import SqliteDatabase
@@ -159,8 +159,7 @@ def restore_backup(archive: Path, state: Path) -> BackupReport:
     with scratch_directory(state.parent, ".interlock-restore-") as place:
         copy = place / "state"
         report = _unpack(archive, copy)
-        for directory in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
-            sync_directory(directory)  # Otherwise a power loss could leave a directory that lacks some files.
+        sync_tree(copy)  # Otherwise a power loss could leave a directory that lacks some files.
         if state.is_dir():
             state.rmdir()
         copy.rename(state)

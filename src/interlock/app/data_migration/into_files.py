@@ -14,7 +14,7 @@ from interlock.app.data_migration.audit_comparison import agree, database_ends, 
 from interlock.app.data_migration.departure import DRAFT, READY, unmark
 from interlock.app.data_migration.report import MigrationReport, MoveRefused, compared
 from interlock.app.data_migration.tables import TABLES, MigratedTable, columns_there, row_here
-from interlock.backends.jsonl.atomic_files import sync_directory
+from interlock.backends.jsonl.atomic_files import sync_directory, sync_tree
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.postgres.audit_rows import BEGIN_READING
 from interlock.backends.postgres.database import (
@@ -90,7 +90,7 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> MigrationRe
         moved = MigrationReport(gateway_id=gateway_id, rows=counts, transcripts=transcripts, transcript_lines=lines,
                                 audit_records=records, left=shown(dsn))
         # All of it is durable before the database states that it is here.
-        await asyncio.to_thread(_make_durable, draft)
+        await asyncio.to_thread(sync_tree, draft)
         write_durably(draft / READY, msgspec.json.encode(moved))
         sync_directory(state)
         await connection.execute("INSERT INTO store (name, value) VALUES ($1, $2)", MOVED, str(state))
@@ -175,13 +175,6 @@ async def _copy_transcripts(connection: PostgresConnection, draft: Path, clock: 
     return count, lines
 
 
-def _make_durable(directory: Path) -> None:
-    """Make the names in a directory, and in those below it, durable."""
-    for path in (directory, *directory.rglob("*")):
-        if path.is_dir():
-            sync_directory(path)
-
-
 def _place(draft: Path, state: Path) -> None:
     """Move everything into place, the ledger last: without it nothing else is used. READY is removed after everything
     else: while it exists, an interrupted move is completed."""
@@ -208,4 +201,4 @@ def _join(source: Path, target: Path) -> None:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.rename(place)
     if target.exists():
-        _make_durable(target)
+        sync_tree(target)

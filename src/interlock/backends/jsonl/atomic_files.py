@@ -50,3 +50,10 @@ def sync_directory(directory: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def sync_tree(directory: Path) -> None:
+    """Make the names in a directory, and in those below it, durable."""
+    for path in (directory, *directory.rglob("*")):
+        if path.is_dir():
+            sync_directory(path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import cast
@@ -120,16 +122,22 @@ def migrate(connection: SqliteDatabase, path: Path) -> None:
         raise TooNew(f"The ledger at {path} has schema {version}, and this program knows {len(steps)}: "
                      "use the newer program that wrote it.")
     for target, step in enumerate(steps[version:], version + 1):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with _transaction(connection):
             connection.execute(step)
             connection.pragma("user_version", target)
             connection.pragma("application_id", APPLICATION_ID)
-            connection.execute("COMMIT")
-        except Exception:
-            if connection.in_transaction:  # SQLite has rolled back by itself if the disk is full.
-                connection.execute("ROLLBACK")
-            raise
+
+
+@contextmanager
+def _transaction(connection: SqliteDatabase) -> Generator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except Exception:
+        if connection.in_transaction:  # SQLite has rolled back by itself if the disk is full.
+            connection.execute("ROLLBACK")
+        raise
 
 
 def build_trees(connection: SqliteDatabase) -> None:
@@ -138,14 +146,8 @@ def build_trees(connection: SqliteDatabase) -> None:
     if not connection.execute("SELECT count(*) FROM pragma_table_info('audit_head') WHERE name = 'peaks'").get:
         return
     for (tenant_id,) in connection.execute(queries.AUDIT_WITHOUT_TREE).fetchall():
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with _transaction(connection):
             _build_tree(connection, str(tenant_id))
-            connection.execute("COMMIT")
-        except Exception:
-            if connection.in_transaction:  # SQLite has rolled back by itself if the disk is full.
-                connection.execute("ROLLBACK")
-            raise
 
 
 def _build_tree(connection: SqliteDatabase, tenant_id: str) -> None:
