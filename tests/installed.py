@@ -324,7 +324,7 @@ def mark(items: list[pytest.Item]) -> None:
 
 
 def check_marks(items: list[pytest.Item]) -> None:
-    """Raise UsageError for a mark that is not in the text of its test's file: a run for marked tests alone would lose it."""
+    """Raise UsageError for a mark that is not in its test's file: a run for marked tests alone would lose the test."""
     for item in items:
         if any(item.get_closest_marker(name) for name in APART) and not contains_mark(item.path):
             raise pytest.UsageError(f"{item.nodeid} is marked {' or '.join(APART)} from elsewhere: "

@@ -291,11 +291,20 @@ async def test_a_move_that_breaks_off_at_its_end_is_continued(
     assert not (back / "ledger.db").exists()
     with pytest.raises(LedgerError, match="run `interlock migrate --from` with its database"):
         await open_stores(back, ClusterSection(), CLOCK)
-    with monkeypatch.context() as patched:  # Everything is in its place; only the draft is not removed.
-        patched.setattr(shutil, "rmtree", breaks)
-        with pytest.raises(Broken):
-            await move_into_files(back, empty_database, CLOCK)
-    assert (back / "ledger.db").exists()
+    remove = shutil.rmtree
+
+    def breaks_at_the_draft(path: Path, **how: bool) -> None:
+        if path == back / "moving":
+            raise Broken
+        remove(path, **how)
+
+    for removing in (breaks, breaks_at_the_draft):  # Everything is in its place; only the draft is not removed.
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", removing)
+            with pytest.raises(Broken):
+                await move_into_files(back, empty_database, CLOCK)
+        assert (back / "ledger.db").exists()
+    assert [path.name for path in (back / "moving").iterdir()] == ["ready.json"]
     assert (await move_into_files(back, empty_database, CLOCK)).audit_records == 600
     assert not (back / "moving").exists()
     assert len(dump(back / "ledger.db")["audit"]) == 600

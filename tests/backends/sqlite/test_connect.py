@@ -188,3 +188,15 @@ def test_an_upgrade_on_a_full_disk_names_the_cause_and_the_remedy(
     monkeypatch.setattr(connecting, "migrations", lambda: [*steps, "PRAGMA max_page_count = 1", filling])
     with pytest.raises(Full, match=r"database or disk is full\. Free some space on its disk\.$"):
         open_writer(path)
+
+
+def test_an_upgrade_that_sqlite_rolled_back_itself_names_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    open_writer(path).close()
+    steps = connecting.migrations()
+    failing = "CREATE TABLE filler (x UNIQUE); INSERT INTO filler VALUES (1); INSERT OR ROLLBACK INTO filler VALUES (1)"
+    monkeypatch.setattr(connecting, "migrations", lambda: [*steps, failing])
+    with pytest.raises(Full, match=r"UNIQUE constraint failed"):
+        open_writer(path)

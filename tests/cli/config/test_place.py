@@ -64,7 +64,7 @@ def test_a_verb_that_reads_does_not_make_the_directory_that_it_is_given(
     monkeypatch.delenv("INTERLOCK_URL", raising=False)
     mistyped = tmp_path / "granted"
     for where in (Where(state=mistyped), OnHost(mistyped)):
-        with pytest.raises(Trouble, match="The state directory .* does not exist"):
+        with pytest.raises(Trouble, match=r"The state directory .* does not exist"):
             where.directory()
         assert not mistyped.exists()
     assert Where(state=mistyped, url="http://gateway.example").directory() == mistyped  # A client's own.

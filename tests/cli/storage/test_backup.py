@@ -78,6 +78,17 @@ def test_only_a_full_disk_is_to_be_freed(
     assert str(refused.value).endswith(remedy)
 
 
+def test_a_failure_without_a_file_names_the_backup(
+    gateway: OnHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(state_backup, "os", SimpleNamespace(**{**vars(os), "fsync": full}))
+    with pytest.raises(Trouble, match=r"backup\.tar\.gz cannot be written or read: No space left"):
+        backup(tmp_path / "backup.tar.gz", where=gateway)
+
+
 def test_a_refused_restore_leaves_no_empty_directory(tmp_path: Path) -> None:
     (tmp_path / "archive").touch()
     (tmp_path / "prepared").mkdir()
@@ -88,6 +99,6 @@ def test_a_refused_restore_leaves_no_empty_directory(tmp_path: Path) -> None:
 
 
 def test_a_backup_of_a_mistyped_directory_does_not_make_it(tmp_path: Path) -> None:
-    with pytest.raises(Trouble, match="The state directory .* does not exist"):
+    with pytest.raises(Trouble, match=r"The state directory .* does not exist"):
         backup(tmp_path / "backup.tar.gz", where=OnHost(tmp_path / "mistyped"))
     assert list(tmp_path.iterdir()) == []

@@ -14,11 +14,15 @@ from engine.conversation import Table
 from engine.within import Within
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.engine.bridge.inputs.gateway import StartLooked
+from interlock.engine.bridge.lane_state import LaneState
 from interlock.engine.bridge.live import RecentIds
+from interlock.engine.bridge.tenant_lane import tenant_lane_id
 from interlock.engine.lanes.inbox import GROUP_BYTES, INBOX_BYTES, INBOX_JOBS, Job
-from interlock.ports.ledger import Full, Receipt, WriteBatch
+from interlock.ports.ledger import Full, Put, Receipt, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.limits import RECENT_MESSAGE_IDS
+from interlock.protocol.problems import Problem
+from interlock.protocol.records import TenantRecord
 from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
@@ -137,3 +141,21 @@ async def test_message_ids_survive_a_restart() -> None:
     table.begin()
     assert (await table.lane(session_id)).lane.recent.seen("m1")
     assert not (await table.lane(session_id)).lane.recent.seen("m2")
+
+
+@pytest.mark.req("K-1")
+@pytest.mark.parametrize("kind", ["stored", "new", "tenant"])
+async def test_no_lane_of_a_tenant_that_is_being_moved_is_taken(kind: str) -> None:
+    table = Table()
+    lanes = table.engine.lanes
+    stored = (await table.execute()).target.session_id
+    fresh = LaneState(session_id=str(UUID(int=7)), tenant_id="default", session_key="k", agent_id="shell",
+                      runner_id="local", workspace="/w", permission="asks", created_ms=0) if kind == "new" else None
+    session_id = {"stored": stored, "new": str(UUID(int=7)), "tenant": tenant_lane_id("default")}[kind]
+    moving = TenantRecord(tenant_id="default", name="", created_ms=0, moving="https://there.example")
+    await table.ledger.commit(WriteBatch([Put(moving)]))
+    await lanes.learn_tenants()
+
+    with pytest.raises(Problem, match="is being moved"):
+        await lanes.lane(session_id, fresh)
+    assert session_id not in lanes.shells

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import DPS_VERSION, Frame
+from interlock.runner.link import gateways
 from interlock.runner.link.gateways import Gateways, PairedGateway
+from interlock.runner.link.link import LinkState
+from interlock.runner.link.link_log import LinkLog
 from interlock.runner.local import NoRunner, Reload, Take, ask, listening
 from runner.scripted_gateway import PATIENCE_S, Gateway, Peer, inner
 from runner.stage import Stage, StillClock, stage
@@ -102,6 +106,36 @@ async def test_both_gateways_receive_the_same_frames_and_their_own_name_in_hello
         await scene.prompt(one, "text:hello", 2)
         ends = [await until(peer, "session.usage") for peer in (one, other)]
         assert ends[0].message_id == ends[1].message_id
+
+
+@pytest.mark.req("L-5")
+async def test_the_attempts_at_an_absent_gateway_share_one_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, failed, thrice = list[str](), list[LinkState](), asyncio.Event()
+
+    class Recorded(LinkLog):
+        def __init__(self, url: str) -> None:
+            super().__init__(url)
+            made.append(url)
+
+        def note(self, state: LinkState, attached: str) -> None:
+            super().note(state, attached)
+            if "cannot be reached" in state.sentence:
+                failed.append(state)
+                if len(failed) == 3:
+                    thrice.set()
+
+    monkeypatch.setattr(gateways, "LinkLog", Recorded)
+    with capture_logs() as entries:
+        async with two(tmp_path) as scene:
+            await attached(scene.one, "g1")
+            await attached(scene.two, "g2")
+            await scene.two.stop()
+            async with asyncio.timeout(PATIENCE_S):
+                await thrice.wait()
+    assert made == [scene.one.url, scene.two.url]
+    assert sum("cannot be reached" in one.get("sentence", "") for one in entries) == 1
 
 
 @pytest.mark.req("G-1", "L-4", "C-7")
