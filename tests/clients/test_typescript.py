@@ -43,7 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_client_lists_every_change_without_an_idempotency_key() -> None:
-    (line,) = re.findall(r"KEYLESS: .*? = \[(.*)\];", (CLIENT / "src/sending.ts").read_text())
+    (line,) = re.findall(r"KEYLESS: .*? = \[(.*)\];", (CLIENT / "src/retries.ts").read_text())
     patterns = [re.compile(found.replace(r"\/", "/")) for found in re.findall(r"/((?:\\/|\[\^/\]|[^/,])+\$)/", line)]
     assert len(patterns) == line.count("$/")
     paths: dict[str, dict[str, Any]] = json.loads((ROOT / "spec/openapi.json").read_text())["paths"]

@@ -7,13 +7,13 @@
 import createClient, {type Client} from 'openapi-fetch';
 import type {components, paths} from './api.generated.js';
 import {refusal} from './errors.js';
-import {following, type FollowOptions, type StreamEvent} from './following.js';
-import {PATIENT, patiently, type Fetch, type Manners} from './sending.js';
+import {following, type FollowOptions, type StreamEvent} from './follower.js';
+import {PATIENT, patiently, type Fetch, type Manners} from './retries.js';
 
 export type {components, paths} from './api.generated.js';
 export {NotAGateway, Refused, Unreachable, type Problem} from './errors.js';
-export type {FollowOptions, StreamEvent} from './following.js';
-export {type Fetch, type Manners} from './sending.js';
+export type {FollowOptions, StreamEvent} from './follower.js';
+export {type Fetch, type Manners} from './retries.js';
 
 export type Schemas = components['schemas'];
 

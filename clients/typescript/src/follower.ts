@@ -1,7 +1,7 @@
 /** A stream that continues behind its last event after a lost connection. */
 import {NotAGateway, refusal, Refused, Unreachable} from './errors.js';
 import {events, type RawEvent} from './events.js';
-import {patience, pause, rest, type Fetch, type Manners} from './sending.js';
+import {patience, pause, rest, type Fetch, type Manners} from './retries.js';
 
 export interface StreamEvent<Data> {
   data: Data;
