@@ -1,4 +1,4 @@
-/** Ask an agent to work, allow each request that it makes after showing it, and print what came of it:
+/** Send a prompt to an agent, print and allow each approval that it needs, and print the output:
  *
  *     INTERLOCK_URL=http://127.0.0.1:7420 INTERLOCK_KEY=… node dist/examples/run.js shell "ls -l"
  */
@@ -12,7 +12,7 @@ async function allow(approvalId: string): Promise<void> {
   const {data: approval} = await gateway.api.GET('/v1/approvals/{approval_id}', {params: {path}});
   if (approval?.state !== 'pending') return;
   console.log('allowed:', approval.title);
-  // The vote counts for what was shown, by its digest.
+  // The digest binds the vote to the request that was printed.
   const body = {decision: 'grant', digest: approval.digest, comment: 'by the example'} as const;
   await gateway.api.POST('/v1/approvals/{approval_id}/grants', {params: {path}, body});
 }

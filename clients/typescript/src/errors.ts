@@ -3,7 +3,7 @@ import type {components} from './api.generated.js';
 
 export type Problem = components['schemas']['Problem'];
 
-/** The gateway refused: `code` is stable, `message` says what is wrong. */
+/** Thrown if the gateway refuses: `code` is stable, `message` explains the problem. */
 export class Refused extends Error {
   override readonly name = 'Refused';
 
@@ -12,26 +12,26 @@ export class Refused extends Error {
   }
 }
 
-/** The gateway did not answer. Whether a change was made is unknown: send it again under the same key. */
+/** Thrown if there is no response. It is unknown whether a change was made: send it again under the same key. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';
 }
 
-/** The answer is not that of a gateway of this version. */
+/** Thrown if the response is not a gateway's: a proxy's page, another program, another version. */
 export class NotAGateway extends Error {
   override readonly name = 'NotAGateway';
 }
 
-/** Read a refusal from an answer, whose body is consumed. */
-export async function refusal(answer: Response): Promise<Refused> {
-  const text = await answer.text();
+/** Read a refusal from a response, whose body is consumed. */
+export async function refusal(response: Response): Promise<Refused> {
+  const text = await response.text();
   try {
     const problem = JSON.parse(text) as Problem;
     if (typeof problem.code === 'string') {
-      return new Refused(answer.status, problem.code, `${problem.code}: ${problem.detail ?? problem.title}`, problem);
+      return new Refused(response.status, problem.code, `${problem.code}: ${problem.detail ?? problem.title}`, problem);
     }
   } catch {
     // A proxy's page is not a problem document.
   }
-  return new Refused(answer.status, '', `The answer has status ${answer.status} and is not a gateway's.`, null);
+  return new Refused(response.status, '', `The response has status ${response.status} and is not a gateway's.`, null);
 }

@@ -1,41 +1,42 @@
-/** Server-sent events, cut out of bytes by the standard's rules. */
+/** Parses server-sent events from chunks of bytes, by the rules of the HTML standard. */
 
 import {NotAGateway} from './errors.js';
 
 export interface RawEvent {
-  /** The cursor; null for what is not kept, such as a heartbeat. */
+  /** The cursor; null for an event that is not stored, such as a heartbeat. */
   id: string | null;
   event: string;
   data: string;
 }
 
-const EVENT_MOST_CHARS = 4 * 1024 * 1024;
+const EVENT_MAX_CHARS = 4 * 1024 * 1024;
 
-/** Read the events of a stream to its end. Throws whatever the stream fails with. */
+/** Yield the events of a stream until it ends. Throws what the stream throws, and NotAGateway for an event that is longer
+ * than EVENT_MAX_CHARS. */
 export async function* events(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<RawEvent> {
   const decoder = new TextDecoder();
   let rest = '';
   let size = 0;
-  let found: {id: string | null; event: string; data: string[]} = {id: null, event: 'message', data: []};
+  let current: {id: string | null; event: string; data: string[]} = {id: null, event: 'message', data: []};
   for await (const chunk of chunks) {
     const lines = (rest + decoder.decode(chunk, {stream: true})).split('\n');
     rest = lines.pop() ?? '';
-    for (const one of lines) {
-      const line = one.endsWith('\r') ? one.slice(0, -1) : one;
+    for (const raw of lines) {
+      const line = raw.endsWith('\r') ? raw.slice(0, -1) : raw;
       if (line === '') {
-        if (found.data.length > 0) yield {id: found.id, event: found.event, data: found.data.join('\n')};
-        [found, size] = [{id: null, event: 'message', data: []}, 0];
+        if (current.data.length > 0) yield {id: current.id, event: current.event, data: current.data.join('\n')};
+        [current, size] = [{id: null, event: 'message', data: []}, 0];
         continue;
       }
-      const at = line.indexOf(':');
-      const [name, after] = at < 0 ? [line, ''] : [line.slice(0, at), line.slice(at + 1)];
+      const colon = line.indexOf(':');
+      const [field, after] = colon < 0 ? [line, ''] : [line.slice(0, colon), line.slice(colon + 1)];
       const value = after.startsWith(' ') ? after.slice(1) : after;
-      if (name === 'data') {
-        found.data.push(value);
+      if (field === 'data') {
+        current.data.push(value);
         size += value.length;
-      } else if (name === 'id') found.id = value;
-      else if (name === 'event') found.event = value;
+      } else if (field === 'id') current.id = value;
+      else if (field === 'event') current.event = value;
     }
-    if (size + rest.length > EVENT_MOST_CHARS) throw new NotAGateway('An event of the stream has no end. Is the URL that of a gateway?');
+    if (size + rest.length > EVENT_MAX_CHARS) throw new NotAGateway('An event of the stream is too long. Is the URL a gateway\'s?');
   }
 }

@@ -1,112 +1,114 @@
-/** A stream that continues behind its last event after a lost connection. */
+/** Follows a stream of server-sent events, and resumes it after its last event if the connection is lost. */
 import {NotAGateway, refusal, Refused, Unreachable} from './errors.js';
 import {events, type RawEvent} from './events.js';
-import {patience, pause, rest, type Fetch, type Manners} from './retries.js';
+import {backoffMs, retryDelayMs, sleep, type Fetch, type RetryPolicy} from './retries.js';
 
 export interface StreamEvent<Data> {
   data: Data;
   event: string;
-  /** Where to continue behind it; null for what is not stored, such as a piece of a text that is still written. */
+  /** Where to resume after this event; null if it is not stored, such as a delta of an unfinished text. */
   cursor: string | null;
 }
 
 export interface FollowOptions {
-  /** Begin behind this cursor. Without it, the stream is read from its start. */
+  /** Start after this cursor. Without it, the stream is read from its beginning. */
   since?: string;
   signal?: AbortSignal;
-  /** Called once for each time that the connection is lost. */
-  onLost?: (why: string) => void;
-  /** Called when the stream continues; nothing durable is missing in between. */
+  /** Called once each time that the connection is lost. */
+  onLost?: (reason: string) => void;
+  /** Called when the stream resumes; no durable event is missing in between. */
   onReattached?: () => void;
 }
 
-const SILENCE_MOST_MS = 45_000;
+const IDLE_TIMEOUT_MS = 45_000;
 
-/** Follow the stream at this URL until it is over. Throws Refused, and Unreachable after too long without an answer. */
-export async function* following<Data>(
-  url: string, send: Fetch, manners: Manners, options: FollowOptions = {},
+/** Yield the events of the stream at this URL until it ends. Throws Refused, and Unreachable if it cannot be resumed for
+ * `streamGiveUpMs`. */
+export async function* follow<Data>(
+  url: string, send: Fetch, retries: RetryPolicy, options: FollowOptions = {},
 ): AsyncGenerator<StreamEvent<Data>> {
   let cursor = options.since ?? null;
   let attempts = 0;
-  let awaySince: number | null = null;
-  let isLostKnown = false;
+  let lostAtMs: number | null = null;
+  let isLossReported = false;
   for (;;) {
-    let why = 'the gateway ended the stream';
+    let reason = 'the gateway ended the stream';
     let isClean = false;
-    let wait = 0;
-    const silence = new Silence(options.signal);
+    let delayMs = 0;
+    const idle = new IdleTimeout(options.signal);
     try {
       const headers = {Accept: 'text/event-stream', ...(cursor === null ? {} : {'Last-Event-ID': cursor})};
-      const answer = await send(new Request(url, {headers, signal: silence.signal}));
-      if (answer.status === 204) return;
-      if (answer.status >= 400) {
-        const asked = await patience(answer, attempts + 1, manners);
-        if (asked === null) throw await refusal(answer);
-        [why, wait] = ['the gateway asks to wait', asked];
-      } else if (answer.body !== null) {
-        if (awaySince !== null) {
-          if (isLostKnown) options.onReattached?.();
-          [awaySince, isLostKnown] = [null, false];
+      const response = await send(new Request(url, {headers, signal: idle.signal}));
+      if (response.status === 204) return;
+      if (response.status >= 400) {
+        const requestedMs = await retryDelayMs(response, attempts + 1, retries);
+        if (requestedMs === null) throw await refusal(response);
+        [reason, delayMs] = ['the gateway requested a delay', requestedMs];
+      } else if (response.body !== null) {
+        if (lostAtMs !== null) {
+          if (isLossReported) options.onReattached?.();
+          [lostAtMs, isLossReported] = [null, false];
         }
-        let isHeard = false;
+        let hasEvents = false;
         isClean = true;
-        for await (const one of events(silence.watching(answer.body))) {
-          if (one.event === 'behind') {
-            [why, isClean] = ['this reader was too slow', false];
+        for await (const event of events(idle.readChunks(response.body))) {
+          if (event.event === 'behind') {
+            [reason, isClean] = ['this reader was too slow', false];
             break;
           }
-          isHeard = true;
-          cursor = one.id ?? cursor;
-          if (one.event !== 'heartbeat') yield read<Data>(one);
+          hasEvents = true;
+          cursor = event.id ?? cursor;
+          if (event.event !== 'heartbeat') yield parse<Data>(event);
         }
-        attempts = isHeard ? -1 : attempts;
+        attempts = hasEvents ? -1 : attempts;
       }
     } catch (error) {
       options.signal?.throwIfAborted();
       if (error instanceof Refused || error instanceof NotAGateway) throw error;
-      [why, isClean] = [error instanceof Error ? error.message : String(error), false];
+      [reason, isClean] = [error instanceof Error ? error.message : String(error), false];
     } finally {
-      silence.stop();
+      idle.stop();
     }
     attempts += 1;
-    awaySince ??= Date.now();
-    if (!isClean && !isLostKnown) {
-      options.onLost?.(why);
-      isLostKnown = true;
+    lostAtMs ??= Date.now();
+    if (!isClean && !isLossReported) {
+      options.onLost?.(reason);
+      isLossReported = true;
     }
-    if (Date.now() - awaySince > manners.streamGiveUpMs) {
-      throw new Unreachable(`The stream ${url} could not be resumed: ${why}`);
+    if (Date.now() - lostAtMs > retries.streamGiveUpMs) {
+      throw new Unreachable(`The stream ${url} could not be resumed: ${reason}`);
     }
-    if (attempts > 0) await rest(Math.max(wait, pause(attempts, manners)), options.signal);
+    if (attempts > 0) await sleep(Math.max(delayMs, backoffMs(attempts, retries)), options.signal);
   }
 }
 
-function read<Data>(one: RawEvent): StreamEvent<Data> {
+function parse<Data>(event: RawEvent): StreamEvent<Data> {
   try {
-    return {data: JSON.parse(one.data) as Data, event: one.event, cursor: one.id};
+    return {data: JSON.parse(event.data) as Data, event: event.event, cursor: event.id};
   } catch (error) {
-    throw new NotAGateway(`An event ${JSON.stringify(one.event)} of the stream is not JSON.`, {cause: error});
+    throw new NotAGateway(`An event ${JSON.stringify(event.event)} of the stream is not JSON.`, {cause: error});
   }
 }
 
-/** Ends a connection that is silent for three of the gateway's heartbeats, or that is not read any more. */
-class Silence {
+/** Aborts a connection that is silent for three of the gateway's heartbeats, or whose reader stopped. */
+class IdleTimeout {
   readonly #controller = new AbortController();
   readonly signal: AbortSignal;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(outer: AbortSignal | undefined) {
     this.signal = outer === undefined ? this.#controller.signal : AbortSignal.any([outer, this.#controller.signal]);
-    this.#wait();
+    this.#restart();
   }
 
-  async* watching(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  /** Yield the chunks of a body; the timeout runs only while a chunk is awaited. */
+  async* readChunks(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
     const reader = body.getReader();
     try {
       for (;;) {
-        this.#wait();
+        this.#restart();
         const {done, value} = await reader.read();
-        clearTimeout(this.#timer);  // A slow reader is not a silent gateway.
+        clearTimeout(this.#timer);  // A slow consumer does not count as a silent gateway.
         if (done) return;
         yield value;
       }
@@ -115,14 +117,14 @@ class Silence {
     }
   }
 
-  /** End the connection, which may still be open. */
+  /** Abort the connection, which may still be open. */
   stop(): void {
     clearTimeout(this.#timer);
     this.#controller.abort();
   }
 
-  #wait(): void {
+  #restart(): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => { this.#controller.abort(new Error('the stream is silent')); }, SILENCE_MOST_MS);
+    this.#timer = setTimeout(() => { this.#controller.abort(new Error('the stream is silent')); }, IDLE_TIMEOUT_MS);
   }
 }

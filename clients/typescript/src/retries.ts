@@ -1,67 +1,67 @@
-/** One request, sent until there is an answer: again under the same key after a lost connection or a request to wait. */
+/** Sends one request until it has a response: repeated under the same key after a lost connection or a Retry-After. */
 import {Unreachable} from './errors.js';
 
 export type Fetch = (request: Request) => Promise<Response>;
 
-export interface Manners {
-  /** How often a request is sent at most. */
+export interface RetryPolicy {
+  /** Maximum attempts of a request. */
   attempts: number;
-  /** How long a lost stream is retried without an answer, in milliseconds. */
+  /** How long a lost stream is reopened without a response before it is abandoned, in milliseconds. */
   streamGiveUpMs: number;
-  /** Random numbers from 0 to 1 for the pauses between attempts. */
+  /** Returns 0 to 1: jitter for the delays between attempts. */
   draw: () => number;
 }
 
-export const PATIENT: Manners = {attempts: 8, streamGiveUpMs: 600_000, draw: Math.random};
+export const DEFAULT_RETRIES: RetryPolicy = {attempts: 8, streamGiveUpMs: 600_000, draw: Math.random};
 
-const PAUSE_FIRST_MS = 250;
-const PAUSE_MOST_MS = 5_000;
-const RETRY_AFTER_MOST_MS = 60_000;
-const ANSWER_TIMEOUT_MS = 60_000;
-/** Refusals after which the same request may be sent again: nothing was changed. */
-const PATIENT_CODES: ReadonlySet<unknown> = new Set(['RateLimited', 'Unavailable', 'IdempotencyKeyInUse']);
-/** Changes that take no idempotency key. They are never sent twice. */
+const BACKOFF_MIN_MS = 250;
+const BACKOFF_MAX_MS = 5_000;
+const RETRY_AFTER_MAX_MS = 60_000;
+const RESPONSE_TIMEOUT_MS = 60_000;
+/** Refusals after which the same request can be sent again: nothing was changed. */
+const RETRYABLE_CODES: ReadonlySet<unknown> = new Set(['RateLimited', 'Unavailable', 'IdempotencyKeyInUse']);
+/** Changes that accept no idempotency key. They are never sent twice. */
 export const KEYLESS: readonly RegExp[] = [/\/runners\/pair$/, /\/browser-sessions$/, /\/hooks\/[^/]+$/];
 
-/** The pause before the attempt after this one: exponential, bounded, with jitter. */
-export function pause(attempt: number, manners: Manners): number {
-  return (0.5 + manners.draw() / 2) * Math.min(PAUSE_MOST_MS, PAUSE_FIRST_MS * 2 ** Math.min(attempt - 1, 16));
+/** Return the delay in milliseconds before attempt number `attempt` + 1: exponential, bounded, with jitter. */
+export function backoffMs(attempt: number, retries: RetryPolicy): number {
+  return (0.5 + retries.draw() / 2) * Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(attempt - 1, 16));
 }
 
-/** Wait. Rejects with the signal's reason if it is aborted meanwhile. */
-export function rest(ms: number, signal?: AbortSignal | null): Promise<void> {
-  return new Promise((done, failed) => {
+/** Wait for some milliseconds. Rejects with the signal's reason if it is aborted. */
+export function sleep(ms: number, signal?: AbortSignal | null): Promise<void> {
+  return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', stop);
-      done();
+      signal?.removeEventListener('abort', abort);
+      resolve();
     }, ms);
-    function stop(): void {
+    function abort(): void {
       clearTimeout(timer);
-      failed(signal?.reason as Error);
+      reject(signal?.reason as Error);
     }
-    signal?.addEventListener('abort', stop, {once: true});
+    signal?.addEventListener('abort', abort, {once: true});
   });
 }
 
-/** Milliseconds that an answer asks to wait before the same is sent again; null if it is final. */
-export async function patience(answer: Response, attempt: number, manners: Manners): Promise<number | null> {
-  if (answer.status < 400) return null;
-  const asked = Number.parseFloat(answer.headers.get('Retry-After') ?? '') * 1000;
-  let patient: boolean;
+/** Return the delay in milliseconds before the request is repeated; null if this response is final. */
+export async function retryDelayMs(response: Response, attempt: number, retries: RetryPolicy): Promise<number | null> {
+  if (response.status < 400) return null;
+  const retryAfterMs = Number.parseFloat(response.headers.get('Retry-After') ?? '') * 1000;
+  let isRetryable: boolean;
   try {
-    patient = PATIENT_CODES.has(((await answer.clone().json()) as {code?: unknown}).code);
+    isRetryable = RETRYABLE_CODES.has(((await response.clone().json()) as {code?: unknown}).code);
   } catch {
-    patient = [429, 503].includes(answer.status) && !Number.isNaN(asked);
+    isRetryable = [429, 503].includes(response.status) && !Number.isNaN(retryAfterMs);
   }
-  if (!patient) return null;
-  if (Number.isNaN(asked)) return pause(attempt, manners);
-  return asked <= RETRY_AFTER_MOST_MS ? asked : null;
+  if (!isRetryable) return null;
+  if (Number.isNaN(retryAfterMs)) return backoffMs(attempt, retries);
+  return retryAfterMs <= RETRY_AFTER_MAX_MS ? retryAfterMs : null;
 }
 
-/** Make a `fetch` that names each change by an idempotency key, the same for every attempt at it. A request that brings
+/** Wrap `fetch` with retries and an idempotency key for each change, the same for all its attempts. A request that has
  * a key keeps it. Throws Unreachable. */
-export function patiently(send: Fetch, manners: Manners): Fetch {
+export function withRetries(send: Fetch, retries: RetryPolicy): Fetch {
   return async (request) => {
     const isChange = !['GET', 'HEAD'].includes(request.method);
     const isKeyless = KEYLESS.some((path) => path.test(new URL(request.url).pathname));
@@ -71,27 +71,27 @@ export function patiently(send: Fetch, manners: Manners): Fetch {
     }
     const keyed = new Request(request, {headers});
     for (let attempt = 1; ; attempt += 1) {
-      const isLast = attempt >= manners.attempts;
-      let wait: number | null;
-      // The limit is for the answer to begin: a long download may take its time.
-      const slow = new AbortController();
-      const timer = setTimeout(() => { slow.abort(new Error('no answer in time')); }, ANSWER_TIMEOUT_MS);
+      const isLast = attempt >= retries.attempts;
+      let delayMs: number | null;
+      // Only the start of the response is limited: a download may take longer.
+      const timeout = new AbortController();
+      const timer = setTimeout(() => { timeout.abort(new Error('no response in time')); }, RESPONSE_TIMEOUT_MS);
       try {
-        const signal = AbortSignal.any([request.signal, slow.signal]);
-        const answer = await send(new Request(keyed.clone(), {signal}));
-        wait = isLast ? null : await patience(answer, attempt, manners);
-        if (wait === null) return answer;
-        await answer.body?.cancel();
+        const signal = AbortSignal.any([request.signal, timeout.signal]);
+        const response = await send(new Request(keyed.clone(), {signal}));
+        delayMs = isLast ? null : await retryDelayMs(response, attempt, retries);
+        if (delayMs === null) return response;
+        await response.body?.cancel();
       } catch (error) {
         request.signal.throwIfAborted();
         if (isLast || (isChange && isKeyless)) {
           throw new Unreachable(`No gateway answers ${request.method} ${request.url}.`, {cause: error});
         }
-        wait = pause(attempt, manners);
+        delayMs = backoffMs(attempt, retries);
       } finally {
         clearTimeout(timer);
       }
-      await rest(wait, request.signal);
+      await sleep(delayMs, request.signal);
     }
   };
 }

@@ -1,29 +1,29 @@
-/** The client against a server on loopback that answers as written here, a request at a time. */
+/** Tests the client against a server on loopback whose responses are scripted, one for each request. */
 import assert from 'node:assert/strict';
 import {createServer, type IncomingMessage, type Server, type ServerResponse} from 'node:http';
 import type {AddressInfo} from 'node:net';
 import {afterEach, test} from 'node:test';
 import {connect, NotAGateway, Refused, Unreachable, type Gateway} from '../src/index.js';
 
-type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+type Responder = (request: IncomingMessage, response: ServerResponse) => void;
 
 let server: Server | undefined;
-const manners = {attempts: 3, draw: () => 0};
+const retries = {attempts: 3, draw: () => 0};
 
-/** A gateway whose n-th request is answered by the n-th function. */
-async function scripted(...answers: Answer[]): Promise<{gateway: Gateway; seen: IncomingMessage[]}> {
+/** Start a gateway whose n-th request is handled by the n-th function. */
+async function scripted(...responders: Responder[]): Promise<{gateway: Gateway; seen: IncomingMessage[]}> {
   const seen: IncomingMessage[] = [];
   server = createServer((request, response) => {
     seen.push(request);
     request.resume().on('end', () => {
-      const answer = answers[seen.length - 1];
-      if (answer === undefined) response.writeHead(500).end();
-      else answer(request, response);
+      const respond = responders[seen.length - 1];
+      if (respond === undefined) response.writeHead(500).end();
+      else respond(request, response);
     });
   });
   await new Promise<void>((done) => server!.listen(0, '127.0.0.1', done));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return {gateway: connect({url, key: 'ilk_key', manners}), seen};
+  return {gateway: connect({url, key: 'ilk_key', retries}), seen};
 }
 
 afterEach(() => {
@@ -31,24 +31,24 @@ afterEach(() => {
   server?.close();
 });
 
-const cut: Answer = (request) => { request.socket.destroy(); };
+const cut: Responder = (request) => { request.socket.destroy(); };
 
-function json(status: number, body: unknown, headers: Record<string, string> = {}): Answer {
+function json(status: number, body: unknown, headers: Record<string, string> = {}): Responder {
   return (_, response) => {
     response.writeHead(status, {'Content-Type': 'application/json', ...headers}).end(JSON.stringify(body));
   };
 }
 
-function stream(text: string, end: (response: ServerResponse) => void): Answer {
+function stream(text: string, end: (response: ServerResponse) => void): Responder {
   return (_, response) => {
     response.writeHead(200, {'Content-Type': 'text/event-stream'});
     response.write(text, () => { end(response); });
   };
 }
 
-const over: Answer = (_, response) => { response.writeHead(204).end(); };
+const over: Responder = (_, response) => { response.writeHead(204).end(); };
 
-test('a change that was lost is sent again under the same key', async () => {
+test('a lost change is sent again under the same key', async () => {
   const {gateway, seen} = await scripted(cut, json(200, {pruned: []}));
   await gateway.api.POST('/v1/prune', {body: {} as never});
   const keys = seen.map((one) => one.headers['idempotency-key']);
@@ -57,20 +57,20 @@ test('a change that was lost is sent again under the same key', async () => {
   assert.equal(seen[0]?.headers.authorization, 'Bearer ilk_key');
 });
 
-test('a key that the caller brings is kept', async () => {
+test('an idempotency key of the caller is kept', async () => {
   const {gateway, seen} = await scripted(json(200, {}));
   await gateway.api.POST('/v1/prune', {body: {} as never, params: {header: {'Idempotency-Key': 'nightly-1'}}});
   assert.equal(seen[0]?.headers['idempotency-key'], 'nightly-1');
 });
 
-test('a change that takes no key is never sent twice', async () => {
+test('a change that accepts no idempotency key is never sent twice', async () => {
   const {gateway, seen} = await scripted(cut, json(200, {}));
   await assert.rejects(gateway.api.POST('/v1/runners/pair', {body: {} as never}), Unreachable);
   assert.equal(seen.length, 1);
   assert.equal(seen[0]?.headers['idempotency-key'], undefined);
 });
 
-test('a gateway that asks to wait gets the same request again', async () => {
+test('a request is repeated after the delay that the gateway requests', async () => {
   const busy = json(503, {code: 'Unavailable', detail: 'It drains.'}, {'Retry-After': '0'});
   const {gateway, seen} = await scripted(busy, json(200, {items: []}));
   assert.deepEqual((await gateway.api.GET('/v1/approvals')).data, {items: []});
@@ -85,14 +85,14 @@ test('a refusal is thrown with its code, and not repeated', async () => {
   assert.equal(seen.length, 1);
 });
 
-test('the last refusal of a gateway that asks to wait is thrown', async () => {
+test('the refusal of the last attempt is thrown', async () => {
   const busy = json(503, {code: 'Unavailable', detail: 'It drains.'}, {'Retry-After': '0'});
   const {gateway, seen} = await scripted(busy, busy, busy);
   await assert.rejects(gateway.api.GET('/v1/status'), Refused);
   assert.equal(seen.length, 3);
 });
 
-test('a stream that is cut continues behind its last event', async () => {
+test('a stream that is cut resumes after its last event', async () => {
   const first = 'id: c1\nevent: state\ndata: {"state":"queued"}\n\nevent: heartbeat\ndata: {}\n\nid: c2\nevent: state\ndata: {"st';
   const second = 'id: c2\r\nevent: state\r\ndata: {"state":\r\ndata: "running"}\r\n\r\n';
   const {gateway, seen} = await scripted(
@@ -107,7 +107,7 @@ test('a stream that is cut continues behind its last event', async () => {
   assert.deepEqual(new Set(seen.map((one) => one.url)), new Set(['/v1/commands/cmd_1/status']));
 });
 
-test('a stream that its reader leaves is closed', async () => {
+test('a stream is closed when its reader stops', async () => {
   let closed: () => void;
   const isClosed = new Promise<void>((done) => { closed = done; });
   const {gateway} = await scripted((_, response) => {
@@ -121,7 +121,7 @@ test('a stream that its reader leaves is closed', async () => {
   await isClosed;
 });
 
-test('a refused stream, and one that is not of JSON, are thrown', async () => {
+test('a refused stream and an event that is not JSON throw', async () => {
   const {gateway} = await scripted(
     json(404, {code: 'NotFound', detail: 'No such session.'}), stream('data: <html>\n\n', (response) => response.end()));
   await assert.rejects(gateway.followSession('s').next(), Refused);
