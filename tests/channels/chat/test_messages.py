@@ -96,7 +96,8 @@ def test_a_vote_that_does_not_decide_yet_is_counted() -> None:
     votes = [Vote(by="user:a", at="t", decision="grant", method="acl"), Vote(by="user:b", at="t", decision="deny",
     method="acl"),
              Vote(by="user:c", at="t", decision="grant", method="acl", withdrawn_at="t")]
-    assert counted(approval(required=3, votes=votes)) == "Counted: 1 of 3 yeses so far."
+    assert counted(approval(required=3, votes=votes)) == \
+        "Your vote counts: 1 of 3 yes votes; waiting for another approver."
     assert [counted(approval(state=state)) for state in ("granted", "denied", "expired")] == [
         "Allowed.", "Denied.", "It is expired."]
 

@@ -143,7 +143,7 @@ def test_a_question_shows_title_digest_and_input_and_names_its_buttons_decisions
     (asked,) = question(held, LIMITS, str).messages
     assert "│ $ rm -r x" in asked
     assert f"sha256 {held.digest[:DIGEST_SHOWN]}…" in asked
-    assert "needs 2 yeses" in asked
+    assert "needs 2 yes votes" in asked
     allow, deny = buttons(approval())
     assert read_press(allow.data) == ("grant", "apr_1", approval().digest[:DIGEST_SHOWN], False)
     assert read_press(deny.data) == ("deny", "apr_1", approval().digest[:DIGEST_SHOWN], False)
@@ -179,7 +179,8 @@ def test_the_outcome_of_a_question_is_shown() -> None:
     assert decided(approval(state="expired"), "rm") == "▫️ rm\nnot answered in time"
     votes = [Vote(by="user:a", at="t", decision="grant", method="acl"),
              Vote(by="user:b", at="t", decision="grant", method="acl", withdrawn_at="t")]
-    assert counted(approval(required=2, votes=votes)) == "Counted: 1 of 2 yeses so far."
+    assert counted(approval(required=2, votes=votes)) == \
+        "Your vote counts: 1 of 2 yes votes; waiting for another approver."
     assert (counted(approval(state="granted")), counted(approval(state="denied"))) == ("Allowed.", "Denied.")
 
 

@@ -175,7 +175,7 @@ async def test_a_user_is_asked_and_the_vote_names_the_shown_digest(
     err = capsys.readouterr().err
     expected = {"decision": decision, "digest": approval()["digest"], "method": "acl"}
     assert bodies == [expected | ({"comment": comment} if comment else {})]
-    for shown in ("user me", "claude", "local:/w", "$ rm -rf build", "rule: ask", "0 of 1 needed",
+    for shown in ("user me", "claude", "local:/w", "$ rm -rf build", "rule: ask", "0 of 1 yes votes",
                   "sha256 ad1686665270a1d1…", "approval apr_a · waits for you", "by user:me"):
         assert shown in err
 

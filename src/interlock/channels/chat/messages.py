@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, cast
 
 from interlock.command.card.text import one_line
+from interlock.command.card.votes import waits_for_another
 from interlock.ports.chat_service import Button, ChatLimits
 from interlock.protocol.denial_text import No
 from interlock.protocol.problems import PROBLEMS
@@ -108,8 +109,7 @@ def not_counted(approval: Approval) -> str:
 def counted(approval: Approval) -> str:
     """Return the effect of a vote, for the voter."""
     if approval.state == "pending":
-        yes = sum(vote.decision == "grant" and vote.withdrawn_at is None for vote in approval.votes)
-        return f"Counted: {yes} of {approval.required} yeses so far."
+        return f"Your vote counts: {waits_for_another(approval)}."
     return {"granted": "Allowed.", "consumed": "Allowed.", "denied": "Denied."}.get(
         approval.state, f"It is {approval.state}.")
 

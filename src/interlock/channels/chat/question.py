@@ -120,7 +120,7 @@ def _head(approval: Approval, redact: _Redact) -> list[str]:
 def _foot(approval: Approval) -> list[str]:
     if approval.kind == "question":
         return ["Reply to this message to answer."]
-    need = "" if approval.required == 1 else f" · needs {approval.required} yeses"
+    need = "" if approval.required == 1 else f" · needs {approval.required} yes votes"
     rule = one_line(approval.rule, TITLE_CHARS)
     return [f"rule: {rule}{need}", f"sha256 {approval.digest[:DIGEST_SHOWN]}…, until {approval.expires_at}"]
 

@@ -22,6 +22,7 @@ from interlock.command.card.asked_by import NAME_CHARS, names
 from interlock.command.card.lines import CardLine, Style
 from interlock.command.card.permission_request import lines_of_approval, request_of_approval, title_of_approval
 from interlock.command.card.text import one_line, visible
+from interlock.command.card.votes import ANOTHER, tally
 from interlock.protocol.resources import Approval
 
 CARD_LINES = 60
@@ -53,11 +54,14 @@ class CardRow(NamedTuple):
 
 
 class CardReading:
-    """A card that is being read. `whole` once every row of the request was shown."""
+    """A card that is being read. `whole` once every row of the request was shown. `up_to_you` is False for a reader who
+    has voted, or whose vote would not count."""
 
-    def __init__(self, approval: Approval, width: int | None = None, page: int | None = None) -> None:
+    def __init__(self, approval: Approval, width: int | None = None, page: int | None = None, *,
+                 up_to_you: bool = True) -> None:
         columns = (width or screen_columns()) - 1
         self._approval = approval
+        self._up_to_you = up_to_you
         self._width = max(LEAST_WIDTH, columns)
         self._page = page or _page_rows()
         self._request = request_of_approval(approval)
@@ -97,7 +101,7 @@ class CardReading:
 
     def _head(self) -> list[CardRow]:
         approval = self._approval
-        state = "waits for you" if approval.state == "pending" else approval.state
+        state = approval.state if approval.state != "pending" else "waits for you" if self._up_to_you else ANOTHER
         state += f" by {approval.superseded_by}" if approval.superseded_by else ""
         left = f" · {until(approval.expires_at)} left" if approval.state == "pending" else ""
         rows = self._ours(f"approval {approval.id} · {state}{left}", "note")
@@ -115,8 +119,8 @@ class CardReading:
 
     def _foot(self, *, short: bool) -> list[CardRow]:
         approval = self._approval
-        wanted = (f"{grants(approval)} of {approval.required} needed{_quorum(approval)}"
-                  if approval.kind == "permission" else "wants an answer in words")
+        signed = ", signed" if approval.signed else ""
+        wanted = f"{tally(approval)}{signed}" if approval.kind == "permission" else "wants an answer in words"
         ruled = f"  rule: {one_line(approval.rule, NAME_CHARS)} · {wanted}"
         if short:
             return [*self._ours(f"{ruled} · sha256 {approval.digest[:DIGEST_CHARS]}…"), *self._votes(),
@@ -195,11 +199,6 @@ def show_json(approval: Approval) -> None:
     write(sys.stderr, text, safe=True)
 
 
-def grants(approval: Approval) -> int:
-    """Return the number of yes votes that were not withdrawn."""
-    return sum(1 for vote in approval.votes if vote.decision == "grant" and vote.withdrawn_at is None)
-
-
 def _needs_title(approval: Approval, lines: list[CardLine]) -> bool:
     """Return whether the request's own lines do not name the action, or are too many for a glance. A diff of one file
     names that file itself."""
@@ -219,11 +218,6 @@ def _without_lone_hunk(lines: list[CardLine]) -> list[CardLine]:
     if hunks != [1] or not _names_its_file(lines) or not lines[1].text.startswith(FIRST_LINE):
         return lines
     return [lines[0], *lines[2:]]
-
-
-def _quorum(approval: Approval) -> str:
-    groups = "".join(f", {group.min} of them {one_line(group.role, NAME_CHARS)}" for group in approval.groups)
-    return groups + (", signed" if approval.signed else "")
 
 
 def rows_of(lines: Sequence[CardLine], width: int) -> list[CardRow]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from interlock.cli.approvals.approval_card import CardReading, CardRow, grants, show, show_json
+from interlock.cli.approvals.approval_card import CardReading, CardRow, show, show_json
 from interlock.cli.approvals.seen_approvals import SeenApprovals
 from interlock.cli.display.bell import ring
 from interlock.cli.display.terminal import OpenQuestion, is_terminal, one_line, say
@@ -20,6 +20,7 @@ from interlock.cli.display.values import rule_line, seconds_from_now, until
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.verb_error import Trouble
 from interlock.command.card.permission_request import not_of_its_digest, title_of_approval
+from interlock.command.card.votes import waits_for_another
 from interlock.protocol.access import Whoami
 from interlock.protocol.api.access import WHOAMI
 from interlock.protocol.api.approvals import ANSWER_QUESTION, PROPOSE_RULE, VOTE
@@ -376,7 +377,7 @@ class ApprovalPrompt:
                 raise
             return False  # Left to others; or decided elsewhere meanwhile, and the status states by whom.
         if after.state == "pending":
-            say(f"your vote counts: {grants(after)} of {after.required} needed", "green", "counts:")
+            say(f"your vote counts: {waits_for_another(after)}", "green", "counts:")
             return False
         say(decided(after), *decision_style(after))
         await say_remembered(self._link, after)

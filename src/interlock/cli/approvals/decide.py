@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from interlock.cli import short_ids
 from interlock.cli.access.signing_keys import Signer
-from interlock.cli.approvals.approval_card import CardReading, grants, show, show_json
+from interlock.cli.approvals.approval_card import CardReading, show, show_json
 from interlock.cli.approvals.approval_prompt import (
     Answers,
     answer_question,
@@ -33,6 +33,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink, decoded
 from interlock.cli.link.sse import SseEvent, SseStream
 from interlock.cli.verb_error import Trouble, usage
+from interlock.command.card.votes import tally, waits_for_another
 from interlock.protocol.api.approvals import GET_APPROVAL, WITHDRAW_VOTE
 from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS, SUBMIT_COMMAND
 from interlock.protocol.problems import full_sentence
@@ -379,8 +380,7 @@ async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
             path = WITHDRAW_VOTE.at(approval.id)
             after = decoded(await link.send(path, {}), Approval, path)
             if not json:
-                print_sentence(f"approval {approval.id}: your vote is taken back, {grants(after)} of "
-                               f"{approval.required} needed")
+                print_sentence(f"approval {approval.id}: your vote is taken back: {tally(after)}")
             return after
 
         return await _each([await short_ids.approval(link, text) for text in ids], withdrawn, "approvals", json=json)
@@ -389,7 +389,7 @@ async def _withdraw(ids: tuple[str, ...], where: Where, *, json: bool) -> int:
 def _outcome(approval: Approval) -> str:
     if approval.state != "pending":
         return decided(approval)
-    return f"approval {approval.id}: your vote counts, {grants(approval)} of {approval.required} needed"
+    return f"approval {approval.id}: your vote counts: {waits_for_another(approval)}"
 
 
 async def _cancel(ids: tuple[str, ...], reason: str | None, where: Where, *, json: bool) -> int:

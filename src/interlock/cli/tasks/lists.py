@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -27,9 +28,12 @@ from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import Agent, Json
 from interlock.cli.sessions.session_list import WAITING, session_table
 from interlock.cli.tasks.task_members import task_members
-from interlock.cli.verb_answer import FoundRows, print_answer
+from interlock.cli.verb_answer import FoundRows, VerbAnswer, answered, print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
+from interlock.command.card.votes import ANOTHER, YOU, is_up_to
+from interlock.protocol.access import Whoami
+from interlock.protocol.api.access import WHOAMI
 from interlock.protocol.api.approvals import GET_APPROVAL, GET_APPROVAL_INPUT, LIST_APPROVALS
 from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
 from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
@@ -43,6 +47,8 @@ TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "
 APPROVALS = Layout(text=("WHAT",), extra=("TOOL",), drop=("AGENT", "STATE", "TIME LEFT / BY"))
 DECIDED = APPROVALS._replace(drop=("AGENT", "TIME LEFT / BY", "STATE"), text_least=9)
 """Layout of a list with decided approvals: their outcome matters more than their approver."""
+SHARED = DECIDED._replace(text_least=16)
+"""Layout of a list with approvals that wait for others."""
 SHOWN_BY_DEFAULT = 50
 """Rows that a list at the terminal shows without --limit."""
 Limit = Annotated[int, Parameter(help="The number to show.")]
@@ -115,17 +121,22 @@ def approvals(
     asked |= _given(agent=agent, session=session, by=by, q=search)
     seen = SeenApprovals(where.directory())
     if id_ is not None:
-        async def one(link: GatewayLink) -> RequestSpec[Approval]:
-            return read(GET_APPROVAL, (await short_ids.approval(link, id_)).id)
+        async def one(link: GatewayLink) -> tuple[VerbAnswer[Approval], frozenset[str]]:
+            answer = await answered(link, read(GET_APPROVAL, (await short_ids.approval(link, id_)).id))
+            return answer, await _left_to_others(link, [] if json else [answer.value()])
 
-        return print_answer(where, one, lambda approval: _show_approval(approval, seen), json=json)
+        answer, others = ask_gateway(where, one)
+        return answer.print(lambda approval: _show_approval(approval, seen, up_to_you=approval.id not in others),
+                            json=json)
 
-    async def find(link: GatewayLink) -> FoundRows[Approval]:
+    async def find(link: GatewayLink) -> tuple[FoundRows[Approval], frozenset[str]]:
         raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
-        return FoundRows("approvals", Approval, raw)
+        rows = FoundRows("approvals", Approval, raw)
+        return rows, await _left_to_others(link, [] if json else rows.values())
 
+    rows, others = ask_gateway(where, find)
     nothing = "nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind"
-    return ask_gateway(where, find).print(lambda found: _show_approvals(found, seen, nothing), json=json)
+    return rows.print(lambda found: _show_approvals(found, seen, nothing, others), json=json)
 
 
 def sessions(
@@ -212,25 +223,39 @@ async def _voted_bytes(link: GatewayLink, id_: str) -> int:
     return ExitStatus.DONE
 
 
-def _show_approval(approval: Approval, seen: SeenApprovals) -> None:
+async def _left_to_others(link: GatewayLink, approvals: Sequence[Approval]) -> frozenset[str]:
+    """Return the ids of the pending approvals that do not wait for the person at this terminal: they have voted, or
+    their vote would not count. Raises Trouble."""
+    open_ = [one for one in approvals if one.state == "pending" and (one.votes or not one.self_approval)]
+    if not open_:
+        return frozenset()
+    me = await link.read(WHOAMI.at(), Whoami)
+    return frozenset(one.id for one in open_ if not is_up_to(one, me.principal, me.driver))
+
+
+def _show_approval(approval: Approval, seen: SeenApprovals, *, up_to_you: bool) -> None:
     from interlock.cli.approvals.approval_card import CardReading, show_result
     from interlock.cli.approvals.approval_prompt import decided, elsewhere
 
-    show_result(CardReading(approval).all_rows())
+    show_result(CardReading(approval, up_to_you=up_to_you).all_rows())
     seen.add([approval.id])
-    say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
+    if approval.state == "pending" and not up_to_you:
+        say(f"a vote is taken back with: interlock withdraw {approval.id}" if approval.votes else
+            "another person answers it", "dim")
+    else:
+        say(elsewhere(approval) if approval.state == "pending" else decided(approval), "dim")
 
 
-def _show_approvals(found: list[Approval], seen: SeenApprovals, nothing: str) -> None:
+def _show_approvals(found: list[Approval], seen: SeenApprovals, nothing: str, others: frozenset[str]) -> None:
     if not found:
         say(nothing, "dim")
         return
-    found.sort(key=lambda one: one.state != "pending")
-    print_table([[one.id, _state(one.state), one.agent_id, one.tool_name or one.door,
+    found.sort(key=lambda one: (one.state != "pending", one.id in others))
+    print_table([[one.id, ANOTHER if one.id in others else _state(one.state), one.agent_id, one.tool_name or one.door,
                   title_of_approval(one),
                   until(one.expires_at) if one.state == "pending" else one.decided_by or ""] for one in found],
                 ("APPROVAL", "STATE", "AGENT", "TOOL", "WHAT", "TIME LEFT / BY"),
-                APPROVALS if all(one.state == "pending" for one in found) else DECIDED)
+                DECIDED if any(one.state != "pending" for one in found) else SHARED if others else APPROVALS)
     seen.add(one.id for one in found if one.state == "pending")
     if any(one.state == "pending" for one in found):
         say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
@@ -268,7 +293,7 @@ def _print_members(members: dict[str, Any]) -> None:
 
 
 def _state(state: str) -> str:
-    return "waiting for you" if state in WAITING else SHOWN_STATES.get(state, state.replace("_", " "))
+    return YOU if state in WAITING else SHOWN_STATES.get(state, state.replace("_", " "))
 
 
 def _check_limit(limit: int) -> None:

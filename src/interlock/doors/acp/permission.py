@@ -12,6 +12,7 @@ from interlock.command.card.permission_request import (
     request_of_approval,
     title_of_approval,
 )
+from interlock.command.card.votes import tally
 from interlock.doors.acp.card import ShownCards, is_whole
 from interlock.doors.acp.view import of_subject, text_content
 from interlock.jsonrpc import PeerLost, Rpc, RpcError
@@ -180,6 +181,5 @@ def waits(approval: Approval) -> str:
         return f"This approval counts votes with a passkey only. Vote on the gateway's page /a/{approval.id}."
     if approval.signed:
         return f"This approval counts signed votes only. Vote with: interlock approve {approval.id} --sign"
-    yeses = sum(vote.decision == "grant" and vote.withdrawn_at is None for vote in approval.votes)
-    return (f"This waits for an approval ({yeses} of {approval.required}, rule {approval.rule}). An approver decides "
-            f"with: interlock approve {approval.id}")
+    return (f"This waits for an approval ({tally(approval)}, rule {approval.rule}). An approver decides with: "
+            f"interlock approve {approval.id}")
