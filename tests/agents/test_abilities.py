@@ -267,6 +267,7 @@ async def test_a_tool_runs_with_the_changed_input(tmp_path: Path) -> None:
         await scene.next("session.usage")
         assert state(scene) == {"input": "other.txt"}
         assert len(scene.all("agent.interaction.request")) == 1
+        assert scene.all("agent.error") == []
 
 
 @pytest.mark.req("P-2", "A-5")

@@ -326,6 +326,7 @@ async def test_a_tool_runs_with_the_changed_input(model_server: ModelServer, tmp
                            updated_input={"path": "other.txt", "content": "y"})
         await scene.next("session.usage")
         assert {f.name: f.read_text() for f in tmp_path.iterdir()} == {"other.txt": "y"}
+        assert scene.all("agent.error") == []  # What ran is what was allowed.
 
 
 async def test_thinking_is_reported_separately_and_returned_signed_within_the_turn(

@@ -236,6 +236,7 @@ async def test_a_changed_input_is_the_one_that_runs(claude: ThirdParty) -> None:
         assert (await scene.next("session.turn.end")).payload.stop_reason == "end_turn"
         assert [one.name for one in claude.workspace.iterdir()] == ["changed.txt"]
         assert len(scene.all("agent.interaction.request")) == 1
+        assert scene.all("agent.error") == []
 
 
 @pytest.mark.req("A-6")

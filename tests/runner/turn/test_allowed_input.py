@@ -94,6 +94,22 @@ async def test_a_denied_tool_that_failed_is_not_reported(tmp_path: Path) -> None
             [{"toolCallId": "c", "kind": "execute", "rawInput": LS}], "deny") == []
 
 
+@pytest.mark.req("H-3", "P-2")
+@pytest.mark.parametrize(("reported", "found"), [
+    (None, None), (b'{"command": "ls -l"}', None),
+    (b'{"command": "rm"}', (Code.RAN_OTHER_THAN_ALLOWED, "The agent ran '$ rm', but '$ ls -l' was allowed.")),
+])
+def test_a_changed_input_is_what_runs_unless_the_agent_reports_another(
+    reported: bytes | None, found: tuple[Code, str] | None
+) -> None:
+    call = AnnouncedCall("c", 0, tool_name="shell", input_json=b'{"command": "rm"}', kind="execute")
+    call.ask()
+    call.allow(Allowed(b'{"command": "ls -l"}'), changed=True)
+    if reported is not None:
+        call.run_with(reported)
+    assert without_yes(call, call.input_json) == found
+
+
 def test_a_grant_of_a_described_call_has_nothing_to_compare() -> None:
     call = AnnouncedCall("c", 0)
     call.asked, call.kind = True, "execute"

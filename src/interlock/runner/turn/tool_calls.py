@@ -88,6 +88,13 @@ class AnnouncedCall:
         """Note that permission is asked for it."""
         self.asked = True
 
+    def allow(self, request: Allowed, *, changed: bool) -> None:
+        """Note an approved request of it. A `changed` input is the one that it runs with, unless its agent reports
+        another."""
+        self.allowed.append(request)
+        if changed:
+            self.input_json = request.input
+
     @property
     def denied(self) -> bool:
         """Return whether a request of it was not allowed."""

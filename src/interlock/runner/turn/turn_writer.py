@@ -275,7 +275,8 @@ class StoredTurnWriter:
                 await self.warn(Code.UNSUPPORTED_CAPABILITY, TOO_MANY_GIVEN_UP)
             raise
         if answer.allow and question.wants == "PERMISSION" and call is not None:
-            call.allowed.append(Allowed(allowed_input(question, answer), question.content_json, question.described))
+            covered = Allowed(allowed_input(question, answer), question.content_json, question.described)
+            call.allow(covered, changed=answer.updated_input is not None)
         if not answer.allow and question.wants == "PERMISSION" and call is not None:
             call.deny(cancelled=self._cancelled)
         return answer
