@@ -64,7 +64,7 @@ def test_from_the_login_to_a_decision_without_a_mouse(browser: Any, stack: Stack
 def test_a_key_scrolls_to_the_end_before_it_may_grant(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "echo " + "long " * 900, "keys-long")
     with page_of(browser, stack, f"/a/{approval}") as page:
-        page.get_by_text("More waits below").wait_for()
+        page.get_by_text("More is below").wait_for()
         for _ in range(20):
             page.keyboard.press("a")
             page.evaluate(PAINTED)
@@ -134,12 +134,12 @@ def test_going_back_closes_the_sheet(browser: Any, stack: Stack) -> None:
 def test_a_rule_is_stored_as_shown_and_is_in_the_list_of_decisions(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "echo kept", "keys-rule")
     with page_of(browser, stack, f"/a/{approval}") as page:
-        page.get_by_text("Keep a rule, or change the input").click()
+        page.get_by_text("Save a rule or edit the input").click()
         page.get_by_label("Where").select_option("in every session")
         page.locator("#kept", has_text="shell").wait_for()
         shown = page.locator("#kept").inner_text()
         page.get_by_role("button", name="Allow, and keep this rule", disabled=False).click()
-        page.get_by_text("A rule was kept:").wait_for()
+        page.get_by_text("Rule saved:").wait_for()
         page.goto(f"{origin(stack)}/console/")
         page.get_by_role("link", name="Decided").click()
         page.locator(".cards a", has_text="echo kept").get_by_text("a rule was kept").wait_for()

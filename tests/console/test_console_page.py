@@ -87,7 +87,7 @@ def test_a_long_request_can_be_granted_only_after_its_end_was_shown(browser: Any
     approval = asked(stack, "echo " + "long " * 900, "long")
     with page_of(browser, stack, f"/a/{approval}") as page:
         allow = page.get_by_role("button", name="Allow once")
-        page.get_by_text("More waits below").wait_for()
+        page.get_by_text("More is below").wait_for()
         assert allow.is_disabled()
         page.mouse.wheel(0, 200)
         page.wait_for_function("() => scrollY > 100")
@@ -105,7 +105,7 @@ def test_a_jump_stops_at_the_end_that_it_would_skip(browser: Any, stack: Stack) 
         page.set_viewport_size({"width": 360, "height": 420})
         page.goto(f"{origin(stack)}/a/{approval}")
         allow = page.get_by_role("button", name="Allow once")
-        page.get_by_text("More waits below").wait_for()
+        page.get_by_text("More is below").wait_for()
         assert allow.is_disabled()
         page.evaluate("scrollTo(0, document.body.scrollHeight)")
         page.get_by_role("button", name="Allow once", disabled=False).wait_for()
@@ -196,7 +196,7 @@ def test_a_vote_without_a_connection_is_not_shown_as_counted(browser: Any, stack
         page.context.set_offline(False)
         allow.click()
         page.get_by_text("Decided by").wait_for()
-        page.get_by_text("There is no connection to the gateway").wait_for(state="detached")
+        page.get_by_text("No connection to the gateway").wait_for(state="detached")
 
 
 @pytest.mark.req("J-2")
@@ -246,7 +246,7 @@ def test_a_viewer_is_not_offered_actions_that_would_be_refused(browser: Any, sta
     page.goto(f"{origin(stack)}/console/a/{approval}")
     page.get_by_label("Key").fill(next(one for one in viewer.values() if str(one).startswith("ilk_")))
     page.get_by_role("button", name="Log in").click()
-    page.get_by_text("it may look, and not vote").wait_for()
+    page.get_by_text("can view, but not vote").wait_for()
     assert page.get_by_role("button").all_inner_texts() == ["한국어", "Log out"]
     assert page.get_by_text("interlock approve").count() == 0
     page.goto(f"{origin(stack)}/console/sessions/new")

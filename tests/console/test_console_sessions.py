@@ -75,7 +75,7 @@ def test_after_a_killed_gateway_the_open_page_has_the_whole_text(browser: Any, s
     with page_of(browser, stack, f"/console/sessions/{session_of(stack, 'killed')}") as page:
         page.get_by_text("tick-5").wait_for()
         stack.kill("gateway")
-        page.get_by_text("There is no connection to the gateway").wait_for()
+        page.get_by_text("No connection to the gateway").wait_for()
         stack.start("gateway")
         (stack.workspace / "go").touch()
         page.get_by_text("tick-40").wait_for()

@@ -11,7 +11,7 @@ from tests.console.pages import PHONE, answered, asked, link, origin, page_of, r
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-18")]
-NO_CONNECTION = "There is no connection to the gateway."
+NO_CONNECTION = "No connection to the gateway."
 CONTROLLED = """() => navigator.serviceWorker.ready.then((found) => new Promise((resolve) => {
     const settled = () => { if (found.active?.state === 'activated') resolve(found.scope); };
     found.active.addEventListener('statechange', settled);

@@ -15,7 +15,7 @@ from benchmarks.harness.scripted_runner import ScriptedRunner, Session, delta_me
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-4")]
-NO_CONNECTION = "There is no connection to the gateway"
+NO_CONNECTION = "No connection to the gateway"
 CHECK_MS, RETRY_MS = 25_000, 1_000
 """Of the page: a check finds a connection lost that brought nothing since the last one; so soon another is opened."""
 READ_TIMEOUT_MS = 30_000

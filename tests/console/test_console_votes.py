@@ -101,7 +101,7 @@ def test_a_changed_input_is_shown_to_its_approver_and_linked_for_others(browser:
     approval = asked(stack, "[[tool:touch asked]]", "changed", "builtin")
     with page_of(browser, stack, f"/console/a/{approval}") as page, \
             page_of(browser, stack, f"/console/a/{approval}") as other:
-        page.get_by_text("Keep a rule, or change the input").click()
+        page.get_by_text("Save a rule or edit the input").click()
         page.get_by_text("Change the input", exact=True).click()
         text = page.locator("#changed")
         text.fill(json.dumps({**json.loads(text.input_value()), "command": "touch changed"}))

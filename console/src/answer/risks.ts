@@ -6,18 +6,18 @@ import type {Part} from '../request';
 const english = {
   deletes: 'deletes',
   elsewhere: 'Also in a terminal',
-  fetches: 'runs what it fetches or decodes',
+  fetches: 'runs downloaded or decoded code',
   look: 'Look twice:',
   more: 'and {0} more',
-  onlyLook: 'it may look, and not vote',
+  onlyLook: 'can view, but not vote',
   posted: 'Also in chats',
   publishes: 'changes what others use',
-  rewrites: 'overwrites history, or passes by checks',
-  rights: 'takes or gives rights',
+  rewrites: 'rewrites history or skips checks',
+  rights: 'changes permissions',
   role: 'Your role',
-  secrets: 'names a place of secrets',
+  secrets: 'refers to secrets',
   sentTo: 'sent to {0}',
-  system: 'changes the machine',
+  system: 'changes the system',
 };
 
 export type BesideWord = keyof typeof english;
