@@ -1,6 +1,6 @@
 /** The difference of two texts by lines, as `diff -u` writes it. */
 import type {Edit} from './edits';
-import {steps} from './steps';
+import {steps} from './myersDiff';
 
 /** Texts of more lines are shown as removed and added whole: comparing them would take too long. */
 const MAX_COMPARED_LINES = 4_000;

@@ -2,7 +2,7 @@
  * it and by no others. Sentences of the other views are loaded with them. */
 import type {BoxWord} from './answer/box';
 import type {BesideWord} from './answer/risks';
-import type {Word} from './words';
+import type {Word} from './messages';
 
 export const page: Record<Word, string> = {
   allow: '한 번 허용',

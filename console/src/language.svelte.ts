@@ -1,5 +1,5 @@
 /** The language of the page. English comes with it; another one is a file that is loaded when it is chosen. */
-import {english, type Word} from './words';
+import {english, type Word} from './messages';
 
 const STORED = 'interlock.language';
 

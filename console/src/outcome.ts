@@ -1,5 +1,5 @@
 import type {Approval} from './api';
-import type {Word} from './words';
+import type {Word} from './messages';
 
 /** What an approval's state amounts to. */
 export const ENDED: Partial<Record<Approval['state'], Word>> = {

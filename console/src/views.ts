@@ -1,7 +1,7 @@
 /** The views beside approvals: each has a URL and is loaded when it is opened. */
 import type {Component} from 'svelte';
 
-import type {Word} from './words';
+import type {Word} from './messages';
 
 export interface View {
   path: string;
@@ -31,12 +31,12 @@ export const views: readonly View[] = [
 ];
 
 /** What is shown at an address that names no view. */
-const nowhere: Pick<View, 'roles' | 'isTab' | 'load'> = {roles: [], load: () => import('./nowhere/Nowhere.svelte')};
+const notFound: Pick<View, 'roles' | 'isTab' | 'load'> = {roles: [], load: () => import('./notfound/NotFound.svelte')};
 
 /** One thing of a view, by its id. */
 const PART = /^\/console\/\w+\/[\w-]{1,64}$/;
 
 /** The view of a path; null for the inbox. */
-export function viewAt(path: string): typeof nowhere | null {
-  return path === '/console/' ? null : views.find((view) => path === view.path || path.startsWith(`${view.path}/`) && PART.test(path)) ?? nowhere;
+export function viewAt(path: string): typeof notFound | null {
+  return path === '/console/' ? null : views.find((view) => path === view.path || path.startsWith(`${view.path}/`) && PART.test(path)) ?? notFound;
 }

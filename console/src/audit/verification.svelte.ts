@@ -5,7 +5,7 @@ import type {components} from '../api.generated';
 import {trustedScript} from '../scripts';
 import {unbase64, type Bytes} from './bytes';
 import {genuine, type Checkpoint} from './checkpoint';
-import {Bad, tenantOf} from './log_check';
+import {Bad, tenantOf} from './logVerifier';
 import {hashesOf, includes, shownLine} from './proof';
 import {follow, forget, knownOf, sizeOf, store, stored, type Witness} from './witness';
 import type {Job, Report} from './worker';

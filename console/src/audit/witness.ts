@@ -3,7 +3,7 @@ import {read} from '../api';
 import type {components} from '../api.generated';
 import type {Bytes} from './bytes';
 import {genuine, type Checkpoint} from './checkpoint';
-import {Bad} from './log_check';
+import {Bad} from './logVerifier';
 import {continues, hashesOf} from './proof';
 
 const WITNESS = 'interlock.audit.witness';

@@ -1,7 +1,7 @@
 /** Downloads the log and checks it beside the page, so that the page stays usable. */
 import {unbase64} from './bytes';
 import {linesOf} from './lines';
-import {Bad, check, type Kind} from './log_check';
+import {Bad, check, type Kind} from './logVerifier';
 
 export interface Job {
   /** The header's half of this tab's login. */

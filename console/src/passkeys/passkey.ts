@@ -3,7 +3,7 @@
 import {change, read, who, type Answer, type Approval} from '../api';
 import type {components} from '../api.generated';
 import {canonical} from '../audit/canonical';
-import {say} from './words';
+import {say} from './messages';
 
 export type SigningKey = components['schemas']['SigningKey'];
 

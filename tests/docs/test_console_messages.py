@@ -15,7 +15,7 @@ HEADING = re.compile(r"^##+ (\[.+\])$", re.MULTILINE)
 @pytest.mark.req("J-8")
 def test_each_table_named_by_the_console_exists_in_the_config_file() -> None:
     there = set(HEADING.findall((ROOT / "docs/reference/config.md").read_text("utf-8")))
-    named = {(found, path.parent.name) for path in (ROOT / "console/src").rglob("words.ts")
+    named = {(found, path.parent.name) for path in (ROOT / "console/src").rglob("messages.ts")
              for line in path.read_text("utf-8").splitlines() if re.match(r"\s*\w+: ['`]", line)
              for found in TABLE.findall(line)}
     assert ("[webhooks.NAME]", "settings") in named

@@ -1,7 +1,7 @@
 import type {Session} from '../api';
 import type {components} from '../api.generated';
 import {visible} from '../visible';
-import {say} from './words';
+import {say} from './messages';
 
 /** Tokens and estimated cost of a session, as the end of a line; "" if it has used nothing. */
 export function usage(session: Session): string {

@@ -1,6 +1,6 @@
 /** Sentences of the audit view, loaded with it. */
 import {words} from '../language.svelte';
-import type {Kind} from './log_check';
+import type {Kind} from './logVerifier';
 
 const english = {
   absent: 'This record is not in the log that is signed.',
