@@ -59,13 +59,15 @@ MEANINGS: dict[Code, Meaning] = {
         "The session already works on a prompt.", Fault.USER, "Wait for the turn to end, or cancel it."
     ),
     Code.SIGNAL_EXIT: Meaning(
-        "The agent was ended by a signal.", Fault.AGENT, "Read its last lines on standard error; run it again."
+        "The agent was ended by a signal.", Fault.AGENT,
+        "Correct what its last lines name, if there are any; run it again."
     ),
     Code.INVALID_FRAME: Meaning(
         "A frame does not have the form its type asks for.", Fault.RUNNER, "Update the side that sent it."
     ),
     Code.UNSUPPORTED_CAPABILITY: Meaning(
-        "The agent cannot do what was asked.", Fault.USER, "Choose an agent that lists the feature in its capabilities."
+        "The agent cannot do what was asked.", Fault.USER,
+        "Request what the agent offers, or choose an agent that offers it."
     ),
     Code.UNKNOWN_TURN: Meaning(
         "A frame names a turn that is not open in its session.", Fault.RUNNER, "Update the runner; nothing was changed."
@@ -74,7 +76,8 @@ MEANINGS: dict[Code, Meaning] = {
         "This gateway only observes the session.", Fault.USER, "Send it through the gateway that opened the session."
     ),
     Code.PROCESS_EXIT: Meaning(
-        "The agent's process ended with an error.", Fault.AGENT, "Read its last lines on standard error; run it again."
+        "The agent's process ended with an error.", Fault.AGENT,
+        "Correct what its last lines name, if there are any; run it again."
     ),
     Code.AGENT_START_FAILED: Meaning(
         "The agent could not be started.", Fault.USER,

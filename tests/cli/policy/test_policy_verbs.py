@@ -17,6 +17,7 @@ from interlock.cli.policy import policy_verbs
 from interlock.cli.policy.rule_replay import replay_sessions, rules_in_force
 from interlock.cli.verb_error import Trouble
 from interlock.command.policy.policy import Rule, RuleSet
+from interlock.protocol.answers import PolicyRules
 from interlock.protocol.policy_replay import ReplayedCall
 from interlock.protocol.resources import Approval, Session
 
@@ -315,3 +316,18 @@ def test_the_rule_of_an_approval_is_named_only_with_an_explanation(
     assert (out, "apr_a was opened by the rule" in err) == ("ask · by the rule ask first\n", True)
     assert "no allow rule about its input covers this call: the command can be read in two ways" in err
     assert "command = 'echo *' is a regular expression" in err
+
+
+@pytest.mark.req("Y-4")
+@pytest.mark.parametrize(("flushes", "numbers", "sentence"), [
+    (False, ["2"], "Not shown: 1 rule for memory flushes (--all)."), (True, ["1", "2"], "")])
+async def test_the_list_of_rules_states_what_it_leaves_out(
+    flushes: bool, numbers: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = [{"source": "shipped", "name": "no command during a flush", "effect": "deny", "origin": "flush"},
+             {"source": "yours", "name": "no force", "effect": "deny", "command": "rm"}]
+    policy_verbs.print_rules(PolicyRules(rules), flushes=flushes)
+    printed = capsys.readouterr()
+    assert [line.split()[0] for line in printed.out.splitlines()[1:]] == numbers
+    assert sentence in printed.err
+    assert ("Not shown" in printed.err) is not flushes

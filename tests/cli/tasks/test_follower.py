@@ -56,9 +56,9 @@ def state(name: str) -> str:
     return event({"event": "state", "command_id": "cmd_a", "at": AT, "state": name}, "k" + name)
 
 
-def asks(name: str) -> str:
-    return event({"event": "approval", "command_id": "cmd_a", "at": AT, "approval_id": "apr_a", "approval_state": name,
-                  "by": "user:you"}, "k" + name)
+def asks(name: str, approval_id: str = "apr_a") -> str:
+    return event({"event": "approval", "command_id": "cmd_a", "at": AT, "approval_id": approval_id,
+                  "approval_state": name, "by": "user:you"}, f"k{approval_id}{name}")
 
 
 def frames(*texts: str) -> str:
@@ -203,6 +203,38 @@ async def test_a_question_decided_elsewhere_is_withdrawn_with_its_decider(
     await follow(script, tmp_path, "ask", person)
     assert "approval apr_a was denied by user:you: no" in capsys.readouterr().err
     assert not any(request.method == "POST" for request in script.asked)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("P-2", "G-4")
+async def test_an_input_that_was_changed_elsewhere_is_shown_where_the_first_was_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    person = Lines()
+
+    class Changed(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> Any:
+            yield asks("pending").encode()
+            await person.asked.wait()
+            yield (asks("superseded") + asks("pending", "apr_b") + asks("granted", "apr_b")
+                   + state("succeeded")).encode()
+
+        async def aclose(self) -> None:
+            return
+
+    by = {"decided_by": "user:you"}
+    script = Script({f"GET {FRAMES} sse": [stream(frames())], f"GET {COMMAND}": [answer(command())],
+                     f"GET {STATUS} sse": [lambda _: httpx2.Response(200, stream=Changed())],
+                     f"GET {APPROVAL}": [answer(approval()),
+                                         answer(approval("superseded", superseded_by="apr_b", **by))],
+                     "GET /v1/approvals/apr_b": [answer(approval("granted", id="apr_b", title="ls build",
+                                                                 input={"command": "ls build"}, **by))]})
+    await follow(script, tmp_path, "ask", person)
+    shown = capsys.readouterr().err
+    replaced, what, granted = shown.rstrip().splitlines()[-3:]
+    assert replaced.endswith("approval apr_a was replaced by a changed one by user:you: apr_b")
+    assert what == "approval apr_b: $ ls build"
+    assert granted == "approval apr_b was granted by user:you"
 
 
 @pytest.mark.anyio
@@ -392,7 +424,7 @@ async def test_without_a_terminal_the_way_to_vote_elsewhere_is_printed(
     assert exit_of(ended) == 3
     err = capsys.readouterr().err
     assert "waits for an approval" in err
-    assert err.rstrip().splitlines()[-1].startswith("error[Forbidden]: user:you did not allow it (rejected), in cmd_a.")
+    assert err.rstrip().splitlines()[-1].startswith("error[Forbidden]: user:you did not allow it (rejected, cmd_a).")
 
 
 @pytest.mark.anyio

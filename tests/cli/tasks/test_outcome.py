@@ -72,7 +72,7 @@ def test_a_command_that_failed_after_a_denial_shows_both(capsys: pytest.CaptureF
 def test_a_rejected_prompt_does_not_mention_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     one = ended(state="failed", error={"code": "PromptRefused", "message": "It has 1100 commands, more than 1000."})
     [line] = lines(one, capsys)
-    assert line.startswith("error[PromptRefused]: It has 1100 commands, more than 1000, in ")
+    assert line.startswith("error[PromptRefused]: It has 1100 commands, more than 1000 (cmd_a). ")
     assert line.endswith(". Change the prompt, and run it again.")
 
 
@@ -120,8 +120,11 @@ def test_a_pipe_gets_one_line_per_sentence(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(("state", "code", "message", "shown"), [
-    ("canceled", "Canceled", "canceled by user:ann", "canceled by user:ann, in cmd_a."),
-    ("timed_out", "Timeout", "it did not end within 3 s", "it did not end within 3 s (timed out), in cmd_a.")])
+    ("canceled", "Canceled", "canceled by user:ann", "canceled by user:ann (cmd_a)."),
+    ("timed_out", "Timeout", "it did not end within 3 s", "it did not end within 3 s (timed out, cmd_a)."),
+    ("failed", "PROCESS_EXIT", "command 1 of 1 failed: make", "command 1 of 1 failed: make (cmd_a)."),
+    ("failed", "PROCESS_EXIT", "The agent ended with exit code 3.\nfull disk\nbye",
+     "The agent ended with exit code 3 (cmd_a). Its last lines: full disk bye.")])
 def test_how_it_ended_is_stated_once(
     state: str, code: str, message: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -154,7 +154,8 @@ def decided(approval: Approval) -> str:
     if approval.kind == "question" and approval.state in ("granted", "consumed", "denied"):
         outcome = "declined" if approval.answer is None else f"answered{by}: {one_line(approval.answer, 200)}"
         return f"question {approval.id} was {outcome}"
-    why = f": {one_line(approval.comment)}" if approval.comment else ""
+    what = approval.superseded_by or approval.comment
+    why = f": {one_line(what)}" if what else ""
     return f"approval {approval.id} was {_DECIDED.get(approval.state, approval.state)}{by}{why}"
 
 
@@ -167,7 +168,7 @@ def decision_style(approval: Approval) -> tuple[str, str]:
 
 
 _DECIDED = {"granted": "granted", "consumed": "granted", "denied": "denied", "expired": "not answered in time",
-            "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a new one"}
+            "void": "withdrawn, since what asked for it is gone", "superseded": "replaced by a changed one"}
 
 
 async def check_may_vote(link: GatewayLink) -> None:

@@ -51,15 +51,20 @@ def show(*, all_: Annotated[bool, Parameter(name="--all", help="Include the rule
                                                                "apply to no person's task.")] = False,
          json: Json = False, where: Here = NOWHERE) -> int:
     """Show the rules in force, in the order in which they are asked."""
-    def show(answer: PolicyRules) -> None:
-        shown = [(number, rule) for number, rule in enumerate(answer.rules, 1)
-                 if all_ or rule.get("origin") != "flush"]
-        print_table([[str(number), str(rule.get("source")), str(rule.get("name")), rule_line(rule, None)]
-                     for number, rule in shown], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
-        say("the first that fits decides; what none fits is asked for. Try one: interlock policy test AGENT \"…\"",
-            "dim")
+    return print_answer(where, read(GET_POLICY), lambda answer: print_rules(answer, flushes=all_), json=json)
 
-    return print_answer(where, read(GET_POLICY), show, json=json)
+
+def print_rules(answer: PolicyRules, *, flushes: bool) -> None:
+    """Print the rules in force with their numbers, and how many were left out; `flushes` includes those for memory
+    flushes."""
+    shown = [(number, rule) for number, rule in enumerate(answer.rules, 1)
+             if flushes or rule.get("origin") != "flush"]
+    print_table([[str(number), str(rule.get("source")), str(rule.get("name")), rule_line(rule, None)]
+                 for number, rule in shown], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
+    left = len(answer.rules) - len(shown)
+    left_out = f" Not shown: {count(left, 'rule')} for memory flushes (--all)." if left else ""
+    say(f"The first that fits decides; what none fits is asked for.{left_out} Try one: interlock policy test AGENT "
+        "\"…\"", "dim")
 
 
 def try_(

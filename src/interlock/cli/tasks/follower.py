@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from interlock.cli.approvals.approval_prompt import ApprovalPrompt, decided, decision_style
-from interlock.cli.display.terminal import write
+from interlock.cli.display.terminal import one_line, write
 from interlock.cli.display.values import count, span
 from interlock.cli.exit_status import BY_STATE
 from interlock.cli.link.gateway_link import GatewayLink
@@ -21,6 +21,7 @@ from interlock.cli.tasks.queue_reason import queue_reason
 from interlock.cli.tasks.screen import Screen
 from interlock.cli.tasks.session_frames import CommandFrames, Shown
 from interlock.cli.verb_error import Trouble
+from interlock.command.card.permission_request import title_of_approval
 from interlock.protocol import payloads as p
 from interlock.protocol.api.approvals import GET_APPROVAL, LIST_APPROVALS
 from interlock.protocol.api.commands import GET_COMMAND, GET_STATUS
@@ -182,6 +183,8 @@ class _Approvals:
         """The approval of each pending interaction, by the interaction's id."""
         self._closed: set[str] = set()
         """The approvals whose decision was shown."""
+        self._replacing: set[str] = set()
+        """The approvals that replaced another one, whose input an approver changed."""
         self._closing = asyncio.Lock()
         """Held until a decision is on the screen, so that the stream that reports it second waits."""
         self._one_at_a_time = asyncio.Lock()
@@ -222,6 +225,10 @@ class _Approvals:
             answered_here = asked.result()
         if not answered_here:
             approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
+            if approval.id in self._replacing:  # It was granted as it was made, so its request was never shown here.
+                self._screen.remark(f"approval {approval.id}: {one_line(title_of_approval(approval))}")
+            if approval.superseded_by is not None:
+                self._replacing.add(approval.superseded_by)
             self._screen.remark(decided(approval), *decision_style(approval))
 
     def leave(self) -> None:

@@ -69,7 +69,7 @@ _LAST_LINES = {Code.PROCESS_EXIT, Code.SIGNAL_EXIT, "AgentExited"}
 _REMEDIES = {
     "LedgerRestored": "Look at its workspace; `interlock status` shows what the ledger lacks.",
     "AgentLost": "The runner no longer knows of it; see `interlock doctor`, and run it again.",
-    "AgentExited": "Read the agent's last lines above; run it again.",
+    "AgentExited": MEANINGS[Code.PROCESS_EXIT].remedy,
     "PromptRefused": "Change the prompt, and run it again.",
 }
 _BY_STATE = {
@@ -100,8 +100,11 @@ def _facts(command: Command) -> str:
 
 
 def _sentence(command: Command) -> str:
+    """Return the message of a command that failed, with its id; after it, what the agent wrote to standard error."""
     assert command.error is not None
-    reason = one_line(command.error.message, SENTENCE_CHARS)
+    message, _, lines = command.error.message.partition("\n")
+    reason, lines = one_line(message, SENTENCE_CHARS), one_line(lines, SENTENCE_CHARS)
     state = command.state.replace("_", " ")
-    ended = "" if state == "failed" or state in reason else f" ({state})"
-    return f"{reason.rstrip('.')}{ended}, in {command.id}."
+    ended = "" if state == "failed" or state in reason else f"{state}, "
+    sentence = f"{reason.rstrip('.')} ({ended}{command.id})."
+    return f"{sentence} Its last lines: {lines.rstrip('.')}." if lines else sentence
