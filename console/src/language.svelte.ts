@@ -17,7 +17,7 @@ function preferred(): Language {
 class Words {
   language = $state<Language>('en');
 
-  /** The sentence in the language of this reader. */
+  /** Return the message of a key in the selected language. */
   get(word: Word): string {
     return this.of('page', english)[word];
   }

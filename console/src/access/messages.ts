@@ -1,4 +1,4 @@
-/** Sentences of the view of keys and devices, loaded with it. */
+/** Messages of the view of keys and devices, loaded with it. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -55,7 +55,7 @@ const korean: Record<keyof typeof english, string> = {
   used: '마지막 사용 {0}',
 };
 
-/** The sentence, with a value put in for {0}. */
-export function say(word: keyof typeof english, value = ''): string {
-  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => value);
+/** Return the message of a key, with a value inserted for {0}. */
+export function t(key: keyof typeof english, value = ''): string {
+  return (words.language === 'ko' ? korean : english)[key].replace('{0}', () => value);
 }

@@ -34,17 +34,17 @@ const MAX_HOST_CHARS = 80;
 
 /** Describe a box as the gateway's cards do. */
 export function phrase(box: Box): string {
-  if (box.walls === 'none') return say('noWalls');
+  if (box.walls === 'none') return t('noWalls');
   const network = box.network ?? 'all';
-  const held = [typeof network === 'string' ? say(network) : say('hosts', hostsOf(network)), writes(box)];
-  if (box.programs) held.push(say('programs'));
+  const held = [typeof network === 'string' ? t(network) : t('hosts', hostsOf(network)), writes(box)];
+  if (box.programs) held.push(t('programs'));
   const hidden = box.no_sockets ?? [];
   if (hidden.length > 0) {
     const left = SPEAKERS.filter((one) => !hidden.includes(one));
-    held.push(left.length > 0 ? say('socketsBut', left.join(', ')) : say('sockets'));
+    held.push(left.length > 0 ? t('socketsBut', left.join(', ')) : t('sockets'));
   }
   const isClosed = box.limited && network !== 'all';
-  return `${say(isClosed ? 'box' : 'walls')} (${box.walls}): ${held.join('; ')}`;
+  return `${t(isClosed ? 'box' : 'walls')} (${box.walls}): ${held.join('; ')}`;
 }
 
 function hostsOf(hosts: readonly string[]): string {
@@ -54,12 +54,12 @@ function hostsOf(hosts: readonly string[]): string {
 
 function writes(box: Box): string {
   const {access = 'rw', limited = false, staged = false} = box;
-  if (access !== 'rw') return `${say(access === 'ro' ? 'read' : 'hidden')}, ${say(limited ? 'elsewhere' : 'others')}`;
-  if (staged) return say(limited ? 'staged' : 'stagedPart');
-  return say(limited ? 'writes' : 'open');
+  if (access !== 'rw') return `${t(access === 'ro' ? 'read' : 'hidden')}, ${t(limited ? 'elsewhere' : 'others')}`;
+  if (staged) return t(limited ? 'staged' : 'stagedPart');
+  return t(limited ? 'writes' : 'open');
 }
 
-/** The words, with a value put in for {0}. */
-function say(word: BoxWord, value = ''): string {
-  return words.of('box', english)[word].replace('{0}', () => value);
+/** Return the message of a key, with a value inserted for {0}. */
+function t(key: BoxWord, value = ''): string {
+  return words.of('box', english)[key].replace('{0}', () => value);
 }

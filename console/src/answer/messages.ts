@@ -1,4 +1,4 @@
-/** Sentences of what stands beside a plain answer, loaded with it. */
+/** Messages of the options of a vote, loaded with them. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -53,7 +53,7 @@ const korean: Record<Word, string> = {
   which: '어떤 호출',
 };
 
-/** The sentence in the language of this reader. */
-export function say(word: Word): string {
-  return (words.language === 'ko' ? korean : english)[word];
+/** Return the message of a key in the selected language. */
+export function t(key: Word): string {
+  return (words.language === 'ko' ? korean : english)[key];
 }

@@ -22,9 +22,9 @@ const english = {
 
 export type BesideWord = keyof typeof english;
 
-/** The sentence, with a value put in for {0}. */
-export function say(word: BesideWord, value: string | number = ''): string {
-  return words.of('beside', english)[word].replace('{0}', () => String(value));
+/** Return the message of a key, with a value inserted for {0}. */
+export function t(key: BesideWord, value: string | number = ''): string {
+  return words.of('beside', english)[key].replace('{0}', () => String(value));
 }
 
 type Kind = 'deletes' | 'fetches' | 'publishes' | 'rewrites' | 'rights' | 'secrets' | 'system';

@@ -1,4 +1,4 @@
-/** Sentences of the audit view, loaded with it. */
+/** Messages of the audit view, loaded with it. */
 import {words} from '../language.svelte';
 import type {Kind} from './logVerifier';
 
@@ -141,10 +141,10 @@ const kinds: Record<'en' | 'ko', Record<Kind, string>> = {
   },
 };
 
-/** The sentence, with values put in for {0} and {1}. */
-export function say(word: keyof typeof english, ...values: (string | number)[]): string {
+/** Return the message of a key, with values inserted for {0} and {1}. */
+export function t(key: keyof typeof english, ...values: (string | number)[]): string {
   const texts = words.language === 'ko' ? korean : english;
-  return texts[word].replace(/\{(\d)\}/g, (_, at: string) => {
+  return texts[key].replace(/\{(\d)\}/g, (_, at: string) => {
     const value = values[Number(at)] ?? '';
     return typeof value === 'number' ? value.toLocaleString(words.language) : value;
   });

@@ -1,4 +1,4 @@
-/** Sentences of the views of tasks, loaded with them. */
+/** Messages of the task views, loaded with them. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -85,7 +85,7 @@ const korean: Record<CommandWord, string> = {
   void: '철회됨',
 };
 
-/** The sentence, with a value put in for {0}. */
-export function say(word: CommandWord, value: string | number = ''): string {
-  return (words.language === 'ko' ? korean : english)[word].replace('{0}', String(value));
+/** Return the message of a key, with a value inserted for {0}. */
+export function t(key: CommandWord, value: string | number = ''): string {
+  return (words.language === 'ko' ? korean : english)[key].replace('{0}', String(value));
 }

@@ -1,4 +1,4 @@
-/** Sentences of the list of what was decided, loaded with it. */
+/** Messages of the list of decided approvals, loaded with it. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -19,7 +19,7 @@ const korean: Record<keyof typeof english, string> = {
   searchOn: '아직 없습니다. 계속 검색',
 };
 
-/** The sentence in the language of this reader. */
-export function say(word: keyof typeof english): string {
-  return (words.language === 'ko' ? korean : english)[word];
+/** Return the message of a key in the selected language. */
+export function t(key: keyof typeof english): string {
+  return (words.language === 'ko' ? korean : english)[key];
 }

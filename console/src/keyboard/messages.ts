@@ -1,4 +1,4 @@
-/** Sentences of the palette and of the list of keys, loaded with them. */
+/** Messages of the command palette and the list of shortcuts, loaded with them. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -45,7 +45,7 @@ export const KEYS: readonly (readonly [string, keyof typeof english])[] = [
   ['Ctrl+Enter', 'send'], ['?', 'helpKey'],
 ];
 
-/** The sentence in the language of this reader. */
-export function say(word: keyof typeof english): string {
-  return (words.language === 'ko' ? korean : english)[word];
+/** Return the message of a key in the selected language. */
+export function t(key: keyof typeof english): string {
+  return (words.language === 'ko' ? korean : english)[key];
 }

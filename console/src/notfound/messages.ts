@@ -1,9 +1,9 @@
-/** The sentence of a page that there is not, loaded with it. */
+/** The message for an unknown path, loaded with its view. */
 import {words} from '../language.svelte';
 
 const sentence = {en: 'There is no such page.', ko: '그런 페이지가 없습니다.'};
 
-/** The sentence in the language of this reader. */
-export function say(): string {
+/** Return the message of a key in the selected language. */
+export function t(): string {
   return sentence[words.language];
 }

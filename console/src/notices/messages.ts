@@ -1,4 +1,4 @@
-/** The sentences of notices on this device. */
+/** Messages about notices on this device. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -29,6 +29,7 @@ const korean: Record<keyof typeof english, string> = {
   failed: '작업하지 못했습니다:',
 };
 
-export function say(word: keyof typeof english): string {
-  return (words.language === 'en' ? english : korean)[word];
+/** Return the message of a key in the selected language. */
+export function t(key: keyof typeof english): string {
+  return (words.language === 'en' ? english : korean)[key];
 }

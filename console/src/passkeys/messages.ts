@@ -1,4 +1,4 @@
-/** Sentences about passkeys, loaded with what uses them. */
+/** Messages about passkeys and signing keys, loaded with the components that show them. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -61,7 +61,7 @@ const korean: Record<keyof typeof english, string> = {
   which: '패스키',
 };
 
-/** The sentence, with a value put in for {0}. */
-export function say(word: keyof typeof english, value = ''): string {
-  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => value);
+/** Return the message of a key, with a value inserted for {0}. */
+export function t(key: keyof typeof english, value = ''): string {
+  return (words.language === 'ko' ? korean : english)[key].replace('{0}', () => value);
 }

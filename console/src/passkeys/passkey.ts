@@ -3,7 +3,7 @@
 import {change, read, who, type Answer, type Approval} from '../api';
 import type {components} from '../api.generated';
 import {canonical} from '../audit/canonical';
-import {say} from './messages';
+import {t} from './messages';
 
 export type SigningKey = components['schemas']['SigningKey'];
 
@@ -38,8 +38,8 @@ function me(): string {
 
 /** Why this page cannot have passkeys, in one sentence; "" if it can. */
 export function obstacle(): string {
-  if (!('credentials' in navigator) || !('PublicKeyCredential' in window)) return say('unknown');
-  return /^[\d.]+$|^\[/.test(location.hostname) ? say('address') : '';
+  if (!('credentials' in navigator) || !('PublicKeyCredential' in window)) return t('unknown');
+  return /^[\d.]+$|^\[/.test(location.hostname) ? t('address') : '';
 }
 
 /** Whether a key is a passkey of this person that this page may ask, and is good. */
@@ -60,10 +60,10 @@ async function asked(work: () => Promise<Credential | null>): Promise<PublicKeyC
     if (found !== null) return found as PublicKeyCredential;
   } catch (error) {
     const name = error instanceof DOMException ? error.name : '';
-    if (name === 'InvalidStateError') throw new Error(say('again'));
-    if (name !== 'NotAllowedError' && name !== 'AbortError') throw new Error(say('failed', error instanceof Error ? error.message : String(error)));
+    if (name === 'InvalidStateError') throw new Error(t('again'));
+    if (name !== 'NotAllowedError' && name !== 'AbortError') throw new Error(t('failed', error instanceof Error ? error.message : String(error)));
   }
-  throw new Error(say('refused'));
+  throw new Error(t('refused'));
 }
 
 /** Have a statement confirmed with this passkey. */
@@ -91,7 +91,7 @@ export async function register(label: string, known: SigningKey[]): Promise<Sign
     authenticatorSelection: {userVerification: 'required'},
     excludeCredentials: known.filter(isMine).map((one) => ({type: 'public-key', id: unbase64url(one.passkey?.credential_id ?? '')}))}}));
   const key = (made.response as AuthenticatorAttestationResponse).getPublicKey();
-  if (key === null) throw new Error(say('kind'));
+  if (key === null) throw new Error(t('kind'));
   const body = {public_key: base64(key), credential_id: base64url(made.rawId), at: new Date().toISOString()};
   const assertion = await confirmed(MADE + canonical({...body, tenant_id, owner: me()}), body.credential_id);
   return await change<SigningKey>('/v1/passkeys', {...body, label, assertion});

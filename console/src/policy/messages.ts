@@ -1,4 +1,4 @@
-/** Sentences of the policy view, loaded with it. */
+/** Messages of the policy view, loaded with it. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -89,18 +89,18 @@ const korean: Record<keyof typeof english, string> = {
 
 export type PolicyWord = keyof typeof english;
 
-/** The sentence, with values put in for {0} and {1}. */
-export function say(word: PolicyWord, ...values: (string | number)[]): string {
-  return (words.language === 'ko' ? korean : english)[word]
+/** Return the message of a key, with values inserted for {0} and {1}. */
+export function t(key: PolicyWord, ...values: (string | number)[]): string {
+  return (words.language === 'ko' ? korean : english)[key]
     .replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
 }
 
-/** An effect of a rule in words. */
+/** Return the message of a rule's effect; an unknown effect is returned unchanged. */
 export function effectOf(effect: string): string {
-  return effect === 'allow' || effect === 'deny' || effect === 'ask' ? say(effect) : effect;
+  return effect === 'allow' || effect === 'deny' || effect === 'ask' ? t(effect) : effect;
 }
 
-/** Where a rule comes from, in words. */
+/** Return the message of a rule's source. */
 export function sourceOf(source: string): string {
-  return say(source === 'shipped' ? 'shipped' : source === 'remembered' ? 'rememberedSource' : 'config');
+  return t(source === 'shipped' ? 'shipped' : source === 'remembered' ? 'rememberedSource' : 'config');
 }

@@ -1,4 +1,4 @@
-/** Sentences of the view of runners, loaded with it. */
+/** Messages of the runners view, loaded with it. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -73,7 +73,7 @@ const korean: Record<keyof typeof english, string> = {
   unwalled: '벽 없음: {0}',
 };
 
-/** The sentence, with values put in for {0} and {1}. */
-export function say(word: keyof typeof english, ...values: (string | number)[]): string {
-  return (words.language === 'ko' ? korean : english)[word].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
+/** Return the message of a key, with values inserted for {0} and {1}. */
+export function t(key: keyof typeof english, ...values: (string | number)[]): string {
+  return (words.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
 }

@@ -1,4 +1,4 @@
-/** Sentences of what may be done with a session, loaded with it. */
+/** Messages of a session's actions and workspace changes, loaded with them. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -101,7 +101,7 @@ const korean: Record<keyof typeof english, string> = {
   untracked: 'git에 없던 파일',
 };
 
-/** The sentence, with a value put in for {0}. */
-export function say(word: keyof typeof english, value: string | number = ''): string {
-  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => String(value));
+/** Return the message of a key, with a value inserted for {0}. */
+export function t(key: keyof typeof english, value: string | number = ''): string {
+  return (words.language === 'ko' ? korean : english)[key].replace('{0}', () => String(value));
 }

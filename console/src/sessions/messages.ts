@@ -1,4 +1,4 @@
-/** Sentences of the sessions' views, loaded with them. */
+/** Messages of the session views, loaded with them. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -195,9 +195,9 @@ const korean: Record<keyof typeof english, string> = {
   waiting_input: '응답 대기',
 };
 
-/** The sentence, with values put in for {0}, {1} and {2}. */
-export function say(word: keyof typeof english, ...values: (string | number)[]): string {
-  return (words.language === 'ko' ? korean : english)[word].replace(/\{(\d)\}/g, (_, at: string) => {
+/** Return the message of a key, with values inserted for {0}, {1} and {2}. */
+export function t(key: keyof typeof english, ...values: (string | number)[]): string {
+  return (words.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => {
     const value = values[Number(at)] ?? '';
     return typeof value === 'number' ? value.toLocaleString(words.language) : value;
   });
@@ -206,9 +206,9 @@ export function say(word: keyof typeof english, ...values: (string | number)[]):
 const STATES = new Set(['archived', 'closed', 'closing', 'compacting', 'failed', 'opening', 'paused', 'queued', 'running',
   'waiting_approval', 'waiting_input']);
 
-/** What a session does, in words; a state that this page does not know stays as it is. */
+/** Return the message of a session's state; an unknown state is returned unchanged. */
 export function stateOf(state: string): string {
-  return state === 'idle' ? say('isIdle') : STATES.has(state) ? say(state as keyof typeof english) : state;
+  return state === 'idle' ? t('isIdle') : STATES.has(state) ? t(state as keyof typeof english) : state;
 }
 
 const RESULTS: Readonly<Partial<Record<string, keyof typeof english>>> = {
@@ -216,8 +216,8 @@ const RESULTS: Readonly<Partial<Record<string, keyof typeof english>>> = {
   ok: 'done', running: 'running', void: 'void',
 };
 
-/** What became of a call of a tool, or of the question about it, in words. */
+/** Return the message of the result of a tool call or of its approval; an unknown result is returned unchanged. */
 export function resultOf(result: string): string {
-  const word = RESULTS[result];
-  return word === undefined ? result : say(word);
+  const key = RESULTS[result];
+  return key === undefined ? result : t(key);
 }

@@ -1,4 +1,4 @@
-/** Sentences of the settings, loaded with them. */
+/** Messages of the settings view, loaded with it. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -67,7 +67,7 @@ const korean: Record<keyof typeof english, string> = {
   waiting: '대기 {0}',
 };
 
-/** The sentence, with a value put in for {0}. */
-export function say(word: keyof typeof english, value: string | number = ''): string {
-  return (words.language === 'ko' ? korean : english)[word].replace('{0}', () => String(value));
+/** Return the message of a key, with a value inserted for {0}. */
+export function t(key: keyof typeof english, value: string | number = ''): string {
+  return (words.language === 'ko' ? korean : english)[key].replace('{0}', () => String(value));
 }

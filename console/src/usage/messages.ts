@@ -1,4 +1,4 @@
-/** Sentences of the view of usage, loaded with it. */
+/** Messages of the usage view, loaded with it. */
 import {words} from '../language.svelte';
 
 const english = {
@@ -61,7 +61,7 @@ const korean: Record<Word, string> = {
   turns: '턴',
 };
 
-/** The sentence, with values put in for {0}, {1} and {2}. */
-export function say(word: Word, ...values: (string | number)[]): string {
-  return (words.language === 'ko' ? korean : english)[word].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
+/** Return the message of a key, with values inserted for {0}, {1} and {2}. */
+export function t(key: Word, ...values: (string | number)[]): string {
+  return (words.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
 }
