@@ -79,7 +79,7 @@ def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, stack: Stac
     approval = asked(stack, "touch palette", "keys-palette")
     with page_of(browser, stack) as page:
         page.keyboard.press("?")
-        page.get_by_role("dialog", name="Keys").wait_for()
+        page.get_by_role("dialog", name="Keyboard shortcuts").wait_for()
         page.keyboard.press("Escape")
         page.locator("dialog").wait_for(state="detached")  # By its role it is gone as soon as it is hidden.
         page.keyboard.press("Control+k")
@@ -98,12 +98,12 @@ def test_the_palette_jumps_and_the_help_lists_the_keys(browser: Any, stack: Stac
     answered(stack, approval, "deny")
 
 
-def test_a_sheet_that_opens_while_another_closes_stays_open(browser: Any, stack: Stack) -> None:
+def test_a_dialog_that_opens_while_another_closes_stays_open(browser: Any, stack: Stack) -> None:
     """A dialog's close event comes in a task of its own: keys may be pressed before it."""
     with page_of(browser, stack) as page:
         for _ in range(3):
             page.keyboard.press("?")
-            page.get_by_role("dialog", name="Keys").wait_for()
+            page.get_by_role("dialog", name="Keyboard shortcuts").wait_for()
             page.evaluate("""async () => {
                 const dialog = document.querySelector('dialog');
                 const closed = new Promise((done) => { dialog.addEventListener('close', done); });
@@ -120,7 +120,7 @@ def test_a_sheet_that_opens_while_another_closes_stays_open(browser: Any, stack:
             page.locator("dialog").wait_for(state="detached")
 
 
-def test_going_back_closes_the_sheet(browser: Any, stack: Stack) -> None:
+def test_going_back_closes_the_dialog(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack) as page:
         page.get_by_role("link", name="Decided").click()
         page.wait_for_url("**/console/decided")
@@ -143,8 +143,8 @@ def test_a_rule_is_stored_as_shown_and_is_in_the_list_of_decisions(browser: Any,
         page.goto(f"{origin(stack)}/console/")
         page.get_by_role("link", name="Decided").click()
         page.locator(".cards a", has_text="echo kept").get_by_text("a rule was kept").wait_for()
-        page.get_by_label("Search act").fill("nobody ever asked this")
-        page.get_by_text("No decision is like that.").wait_for()
+        page.get_by_label("Search action").fill("nobody ever asked this")
+        page.get_by_text("No decision matches.").wait_for()
         assert "q=nobody" in page.url
     kept = stack.get("/v1/policy/rules")["rules"][-1]
     assert kept["approval_id"] == approval

@@ -2,12 +2,12 @@
 import {words} from '../language.svelte';
 
 const english = {
-  kept: 'a rule was kept',
+  kept: 'rule saved',
   loading: 'Loading…',
   more: 'Show more',
-  none: 'No decision is like that.',
-  search: 'Search act, agent, person',
-  searchOn: 'Nothing so far. Search on',
+  none: 'No decision matches.',
+  search: 'Search action, agent, person',
+  searchOn: 'No match so far. Continue the search',
 };
 
 const korean: Record<keyof typeof english, string> = {

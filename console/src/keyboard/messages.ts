@@ -2,16 +2,16 @@
 import {words} from '../language.svelte';
 
 const english = {
-  allow: 'go to Allow once; Enter gives it. What is not wholly shown is read on first',
+  allow: 'focus Allow once; Enter presses it. While the request is not fully shown: scroll on',
   approval: 'approval',
   back: 'from an approval back to the list',
   close: 'Close',
-  deny: 'go to Deny; Enter gives it',
-  help: 'Keys',
+  deny: 'focus Deny; Enter presses it',
+  help: 'Keyboard shortcuts',
   helpKey: 'show this list',
   jump: 'go to a view, an approval or a session',
   move: 'the next and the previous row, or waiting approval',
-  nothing: 'Nothing has this name.',
+  nothing: 'Nothing found.',
   open: 'open the row',
   palette: 'Go to…',
   reason: 'write the reason',
@@ -39,7 +39,7 @@ const korean: Record<keyof typeof english, string> = {
   view: '화면',
 };
 
-/** The keys of the console, and what each does. */
+/** The shortcuts of the console, each with the message key of its effect. */
 export const KEYS: readonly (readonly [string, keyof typeof english])[] = [
   ['j k', 'move'], ['o Enter', 'open'], ['a', 'allow'], ['d', 'deny'], ['r', 'reason'], ['u', 'back'], ['Ctrl+K', 'jump'],
   ['Ctrl+Enter', 'send'], ['?', 'helpKey'],

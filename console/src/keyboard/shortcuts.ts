@@ -1,24 +1,25 @@
-/** What a key does that is pressed outside of a field. Sheets (the palette and the help) are loaded when they are opened. */
+/** Keyboard shortcuts, for keys pressed outside of input fields. Dialogs (the command palette and the help) are loaded when
+ * they are opened. */
 import {place} from '../place.svelte';
 
-export type Sheet = 'palette' | 'help';
+export type DialogKind = 'palette' | 'help';
 
 const ROWS = 'main .cards a, main .records summary, main .runners h2 a';
-const READ_ON = 0.8;
+const SCROLL_RATIO = 0.8;
 
 function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest('input, textarea, select, [contenteditable], dialog') !== null;
 }
 
 /** Move to the next or previous row of a list. */
-function move(by: 1 | -1): void {
+function moveFocus(by: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLElement>(ROWS)];
   const at = rows.indexOf(document.activeElement as HTMLElement);
   rows[at === -1 ? (by === 1 ? 0 : rows.length - 1) : Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
 }
 
-/** Go to one of the answers of an approval, for Enter to give it; if it cannot be given yet, read on. */
-function answer(button: string): void {
+/** Focus a button of the approval, so that Enter presses it; while it is disabled, scroll on. */
+function focusButton(button: string): void {
   const found = document.querySelector<HTMLButtonElement>(`.answer ${button}`);
   if (found === null) return;
   if (!found.disabled) {
@@ -27,34 +28,35 @@ function answer(button: string): void {
   }
   const fold = document.querySelector<HTMLButtonElement>('.change button[aria-expanded="false"]');
   if (fold !== null) fold.click();
-  else scrollBy({top: innerHeight * READ_ON});
+  else scrollBy({top: innerHeight * SCROLL_RATIO});
 }
 
-/** Do what a key stands for. `waiting` are the approvals that wait, in their order; returns the sheet to open. */
-export function press(event: KeyboardEvent, waiting: readonly {id: string}[]): Sheet | null {
+/** Run the action of a key. `waiting` are the pending approvals in the order of the list. Returns the dialog to open; null
+ * if the key opens none. */
+export function handleShortcut(event: KeyboardEvent, waiting: readonly {id: string}[]): DialogKind | null {
   if (event.defaultPrevented || event.isComposing) return null;
   const isPalette = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k';
   if (!isPalette && (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target))) return null;
-  const act = isPalette ? () => undefined : actOf(event, waiting);
-  if (act === undefined) return null;
+  const action = isPalette ? () => undefined : actionFor(event, waiting);
+  if (action === undefined) return null;
   event.preventDefault();
-  act();
+  action();
   return isPalette ? 'palette' : event.key === '?' ? 'help' : null;
 }
 
-function actOf(event: KeyboardEvent, waiting: readonly {id: string}[]): (() => void) | undefined {
+function actionFor(event: KeyboardEvent, waiting: readonly {id: string}[]): (() => void) | undefined {
   const id = place.approval;
   switch (event.key) {
     case 'j': case 'k': {
       const by = event.key === 'j' ? 1 : -1;
-      if (id === null) return () => { move(by); };
+      if (id === null) return () => { moveFocus(by); };
       const to = waiting[waiting.findIndex((one) => one.id === id) + by];
       return to === undefined ? undefined : () => { place.go(`/console/a/${to.id}`); };
     }
     case 'o': return () => { if (document.activeElement?.matches(ROWS) === true) (document.activeElement as HTMLElement).click(); };
     case 'a': case 'd':
       if (id === null || event.repeat) return undefined;
-      return () => { answer(event.key === 'a' ? '.yes' : '.no'); };
+      return () => { focusButton(event.key === 'a' ? '.yes' : '.no'); };
     case 'r': return id === null ? undefined : () => { document.getElementById('reason')?.focus(); };
     case 'u': return id === null ? undefined : () => { place.go('/console/'); };
     case '?': return () => undefined;
