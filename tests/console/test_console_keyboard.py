@@ -142,7 +142,7 @@ def test_a_rule_is_stored_as_shown_and_is_in_the_list_of_decisions(browser: Any,
         page.get_by_text("Rule saved:").wait_for()
         page.goto(f"{origin(stack)}/console/")
         page.get_by_role("link", name="Decided").click()
-        page.locator(".cards a", has_text="echo kept").get_by_text("a rule was kept").wait_for()
+        page.locator(".cards a", has_text="echo kept").get_by_text("rule saved").wait_for()
         page.get_by_label("Search action").fill("nobody ever asked this")
         page.get_by_text("No decision matches.").wait_for()
         assert "q=nobody" in page.url
