@@ -59,7 +59,7 @@ def page_with_device(browser: Any, stack: Stack, **device: Any) -> Iterator[tupl
 def register(page: Any, stack: Stack, label: str) -> None:
     page.goto(f"{origin(stack)}/console/access")
     page.get_by_text("Register a passkey").first.click()
-    page.get_by_text("It does not show who made the passkey").wait_for()
+    page.get_by_text("It does not show who created the passkey").wait_for()
     page.get_by_label("Name of the passkey").fill(label)
     page.get_by_role("button", name="Register a passkey").click()
 
@@ -71,7 +71,7 @@ def test_a_passkey_is_registered_votes_and_is_revoked(browser: Any, stack: Stack
         page.get_by_text("You have no passkey for this page.").wait_for()
         assert page.get_by_role("button", name="Allow once").count() == 0, "nothing is offered that would not count"
         register(page, stack, "<b>phone</b>")
-        page.get_by_text("It is registered.").wait_for()
+        page.get_by_text("Registered.").wait_for()
         row = page.locator("#signing li", has_text="<b>phone</b>")
         row.get_by_text("for this page").wait_for()
         page.goto(f"{origin(stack)}/a/{approval}")
@@ -104,18 +104,18 @@ def test_an_unconfirmed_passkey_is_not_a_vote(browser: Any, stack: Stack) -> Non
     approval = asked(stack, "echo unconfirmed", "unconfirmed")
     with page_with_device(browser, stack) as (page, devtools, device):
         register(page, stack, "key")
-        page.get_by_text("It is registered.").wait_for()
+        page.get_by_text("Registered.").wait_for()
         devtools.send("WebAuthn.setUserVerified", {"authenticatorId": device, "isUserVerified": False})
         page.goto(f"{origin(stack)}/a/{approval}")
         page.get_by_text("Only signed votes count.").wait_for()
         page.get_by_role("button", name="Allow once", disabled=False).click()
-        page.get_by_role("alert").get_by_text("The browser was not allowed to, or no answer came in time.").wait_for()
+        page.get_by_role("alert").get_by_text("The request was denied or timed out.").wait_for()
         assert "votes" not in stack.get(f"/v1/approvals/{approval}")
         devtools.send("WebAuthn.setUserVerified", {"authenticatorId": device, "isUserVerified": True})
         page.get_by_role("button", name="Allow once", disabled=False).click()
         page.get_by_text("Decided by").wait_for()
         register(page, stack, "the same again")
-        page.get_by_text("This device has a passkey for you here already.").wait_for()
+        page.get_by_text("This device already has a passkey for you here.").wait_for()
         assert [one["label"] for one in stack.get("/v1/signing-keys")["signing_keys"]].count("the same again") == 0
 
 
@@ -123,12 +123,12 @@ def test_a_person_with_two_passkeys_chooses_and_the_page_remembers_it(browser: A
     approval = asked(stack, "touch two", "two")
     with page_with_device(browser, stack) as (page, devtools, first):
         register(page, stack, "first device")
-        page.get_by_text("It is registered.").wait_for()
+        page.get_by_text("Registered.").wait_for()
         devtools.send("WebAuthn.setAutomaticPresenceSimulation", {"authenticatorId": first, "enabled": False})
         devtools.send("WebAuthn.removeVirtualAuthenticator", {"authenticatorId": first})
         devtools.send("WebAuthn.addVirtualAuthenticator", {"options": INSIDE})
         register(page, stack, "second device")
-        page.get_by_text("It is registered.").wait_for()
+        page.get_by_text("Registered.").wait_for()
         page.goto(f"{origin(stack)}/a/{approval}")
         page.get_by_label("Passkey").select_option("first device")
         page.get_by_role("button", name="Deny", disabled=False).click()
@@ -148,5 +148,5 @@ def test_a_page_at_an_ip_address_explains_why_it_has_no_passkeys(browser: Any, s
     page.get_by_label("Key").fill((stack.state / "owner.key").read_text().strip())
     page.get_by_role("button", name="Log in").click()
     page.get_by_role("link", name="Keys & devices").click()
-    page.get_by_text("A page at an address of numbers can have no passkeys.").wait_for()
+    page.get_by_text("Passkeys do not work at an IP address.").wait_for()
     context.close()
