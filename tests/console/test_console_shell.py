@@ -153,7 +153,7 @@ def test_an_open_page_of_an_older_build_reports_it_and_reloads_at_the_next_link(
                                   "/console/sessions/no%20id", "/console/policy/a/b"])
 def test_an_unknown_url_is_reported_with_a_link_to_the_inbox(browser: Any, stack: Stack, path: str) -> None:
     with page_of(browser, stack, path) as page:
-        page.get_by_role("alert").get_by_text("There is no such page.").wait_for()
+        page.get_by_role("alert").get_by_text("Page not found.").wait_for()
         assert page.locator("nav [aria-current]").count() == 0
         page.get_by_role("main").get_by_role("link", name="Approvals").click()
         page.get_by_role("heading", name="Waiting for you").wait_for()

@@ -6,13 +6,13 @@ const english = {
   on: 'Notify me on this device',
   off: 'Turn off',
   test: 'Send a test',
-  isOn: 'This device is notified of each approval that waits.',
-  hint: 'A notice opens the approval, and never answers it. While notices are on, this device stays logged in when the page is closed, until 12 hours pass without use.',
+  isOn: 'This device is notified of each pending approval.',
+  hint: 'A notice opens the approval and never decides it. While notices are on, this device stays logged in when the page is closed, until 12 hours pass without use.',
   sent: 'The test was sent. It arrives in a moment.',
-  blocked: 'This browser blocks notices of this page. Allow them in its settings for the page, then load it again.',
-  install: 'This browser takes no notices here. They need HTTPS or localhost; on an iPhone or iPad, add the page to the home screen first.',
+  blocked: 'This browser blocks notices of this page. Allow them in the browser settings for this page, then reload it.',
+  install: 'This browser does not support notices here. They need HTTPS or localhost; on an iPhone or iPad, add the page to the home screen first.',
   unconfigured: 'This gateway does not notify devices. Its operator can turn that on: `contact` under [push] in its config.',
-  failed: 'That did not work:',
+  failed: 'The action failed:',
 } as const;
 
 const korean: Record<keyof typeof english, string> = {

@@ -2,19 +2,19 @@
 import {change, HALF, read, remove, WHO, who} from '../api';
 import type {components} from '../api.generated';
 
-type Listed = components['schemas']['PushSubscriptionList'];
-type Kept = components['schemas']['PushSubscription'];
+type SubscriptionList = components['schemas']['PushSubscriptionList'];
+type Subscription = components['schemas']['PushSubscription'];
 
-/** Whose notices were turned on in this browser: after another login of the same person they stay on. */
-const WANTED = 'interlock.notices';
+/** The localStorage key of the principal whose notices are on in this browser: they stay on after its next login. */
+const OWNER_STORAGE_KEY = 'interlock.notices';
 const PATH = '/v1/push-subscriptions';
 
 export type State =
-  | {is: 'unsupported'} | {is: 'unconfigured'} | {is: 'blocked'}
-  | {is: 'off'; key: string} | {is: 'on'; key: string; id: string};
+  | {kind: 'unsupported'} | {kind: 'unconfigured'} | {kind: 'blocked'}
+  | {kind: 'off'; key: string} | {kind: 'on'; key: string; id: string};
 
-/** Keep this login when the page is closed, or no longer. */
-function keepLogin(keep = true): void {
+/** Keep the login in localStorage, so that it survives the closed page; with `keep` false, only in this tab. */
+function persistLogin(keep = true): void {
   for (const name of [HALF, WHO]) {
     const value = sessionStorage.getItem(name) ?? localStorage.getItem(name);
     if (value === null) continue;
@@ -24,55 +24,55 @@ function keepLogin(keep = true): void {
   }
 }
 
-function person(): string {
+function principalName(): string {
   const principal = who()?.principal;
   return principal === undefined ? '' : `${principal.type}:${principal.id}`;
 }
 
-/** How things are with notices on this device; subscribes again if they are on and the login is a new one.
+/** Read the state of notices on this device. Subscribes again if they were on and the login is a new one.
  *
  * Raises: Refused. */
-export async function state(): Promise<State> {
-  const {key, items} = await read<Listed>(PATH);
-  if (key === null) return {is: 'unconfigured'};
-  if (!('serviceWorker' in navigator) || !('PushManager' in window) || !('Notification' in window)) return {is: 'unsupported'};
-  if (Notification.permission === 'denied') return {is: 'blocked'};
+export async function readState(): Promise<State> {
+  const {key, items} = await read<SubscriptionList>(PATH);
+  if (key === null) return {kind: 'unconfigured'};
+  if (!('serviceWorker' in navigator) || !('PushManager' in window) || !('Notification' in window)) return {kind: 'unsupported'};
+  if (Notification.permission === 'denied') return {kind: 'blocked'};
   const current = items.find((one) => one.current);
-  if (current !== undefined) return {is: 'on', key, id: current.id};
-  const wanted = localStorage.getItem(WANTED) === person() && Notification.permission === 'granted';
-  return wanted ? subscribe(key) : {is: 'off', key};
+  if (current !== undefined) return {kind: 'on', key, id: current.id};
+  const shouldSubscribe = localStorage.getItem(OWNER_STORAGE_KEY) === principalName() && Notification.permission === 'granted';
+  return shouldSubscribe ? subscribe(key) : {kind: 'off', key};
 }
 
-/** Ask for the permission, which only a press may do, and subscribe.
+/** Request the permission, which browsers allow only in response to a press, and subscribe.
  *
- * Raises: Refused; DOMException if the browser's push service does. */
+ * Raises: Refused; DOMException if the browser's push service fails. */
 export async function turnOn(key: string): Promise<State> {
-  return await Notification.requestPermission() === 'granted' ? subscribe(key) : state();
+  return await Notification.requestPermission() === 'granted' ? subscribe(key) : readState();
 }
 
 async function subscribe(key: string): Promise<State> {
   const {pushManager} = await navigator.serviceWorker.ready;
-  const wanted = bytes(key);
-  const there = await pushManager.getSubscription();
-  // A subscription for another gateway key is of no use to this one.
-  if (there !== null && !same(there.options.applicationServerKey, wanted)) await there.unsubscribe();
-  const made = await pushManager.subscribe({userVisibleOnly: true, applicationServerKey: wanted});
-  const {endpoint, keys} = made.toJSON();
-  const kept = await change<Kept>(PATH, {endpoint, keys: {p256dh: keys?.['p256dh'], auth: keys?.['auth']}});
-  localStorage.setItem(WANTED, person());
-  keepLogin();
-  return {is: 'on', key, id: kept.id};
+  const applicationServerKey = bytes(key);
+  const existing = await pushManager.getSubscription();
+  // A subscription for another gateway's key is useless.
+  if (existing !== null && !isEqual(existing.options.applicationServerKey, applicationServerKey)) await existing.unsubscribe();
+  const created = await pushManager.subscribe({userVisibleOnly: true, applicationServerKey});
+  const {endpoint, keys} = created.toJSON();
+  const kept = await change<Subscription>(PATH, {endpoint, keys: {p256dh: keys?.['p256dh'], auth: keys?.['auth']}});
+  localStorage.setItem(OWNER_STORAGE_KEY, principalName());
+  persistLogin();
+  return {kind: 'on', key, id: kept.id};
 }
 
-/** End the notices on this device.
+/** Turn off notices on this device.
  *
  * Raises: Refused. */
 export async function turnOff(id: string): Promise<State> {
-  localStorage.removeItem(WANTED);
-  keepLogin(false);
+  localStorage.removeItem(OWNER_STORAGE_KEY);
+  persistLogin(false);
   await remove(`${PATH}/${encodeURIComponent(id)}`);
   await (await (await navigator.serviceWorker.ready).pushManager.getSubscription())?.unsubscribe();
-  return state();
+  return readState();
 }
 
 /** Have the gateway send a notice that names no approval.
@@ -86,7 +86,7 @@ function bytes(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (char) => char.charCodeAt(0));
 }
 
-function same(one: ArrayBuffer | null, other: Uint8Array): boolean {
-  const given = new Uint8Array(one ?? new ArrayBuffer(0));
-  return given.length === other.length && given.every((byte, index) => byte === other[index]);
+function isEqual(one: ArrayBuffer | null, other: Uint8Array): boolean {
+  const array = new Uint8Array(one ?? new ArrayBuffer(0));
+  return array.length === other.length && array.every((byte, index) => byte === other[index]);
 }
