@@ -27,7 +27,7 @@ from interlock.protocol.frames import (
     join,
     split,
 )
-from interlock.protocol.limits import MAX_FRAME_BYTES, MAX_FRAME_DEPTH, MAX_MESSAGE_BYTES
+from interlock.protocol.limits import MAX_FRAME_BYTES, MAX_FRAME_DEPTH, MAX_ID_CHARS, MAX_MESSAGE_BYTES
 from interlock.protocol.payloads.base import TurnId
 
 PUBLISHED = """
@@ -263,6 +263,21 @@ def test_of_a_broken_envelope_session_and_number_are_saved_for_the_refusal(broke
     assert caught.value.path == "$." + next(iter(broken))
     assert caught.value.wire is not None
     assert (caught.value.wire.session_id, caught.value.wire.seq) == ("s1", 9)
+
+
+@pytest.mark.req("E-1", "L-2")
+def test_ids_have_a_maximum_length() -> None:
+    longest = "i" * MAX_ID_CHARS
+    asked = {"invocation_id": longest, "turn_id": "t", "tool_name": "sh", "input": {}}
+    assert decode(envelope("tool.invoke.request", asked, message_id=longest), Direction.C).message_id == longest
+    error = refusal(envelope("tool.invoke.request", {**asked, "invocation_id": longest + "i"}), Direction.C)
+    assert error.path == "$.payload.invocation_id"
+    error = refusal(envelope("tool.invoke.request", asked, message_id=longest + "i"), Direction.C)
+    assert error.path == "$.message_id"
+    assert error.wire is not None
+    assert (error.wire.message_id, error.wire.seq) == ("", 1)  # It is refused by its number.
+    error = refusal(envelope("tool.invoke.request", asked, session_id=longest + "i"), Direction.C)
+    assert (error.path, error.wire) == ("$.session_id", None)
 
 
 @pytest.mark.req("E-1")

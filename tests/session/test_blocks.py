@@ -141,3 +141,26 @@ def test_open_blocks_are_bounded() -> None:
         open_blocks.feed(delta(0, "x", str(number)))
     assert len(open_blocks.merged()) == blocks.MAX_OPEN_BLOCKS
     assert open_blocks.feed(delta(1, "x", "0")) == Hole("0", 0, 1)
+
+
+def test_the_text_of_open_blocks_is_bounded() -> None:
+    open_blocks, text = OpenBlocks(), "x" * 200_000
+    for number in range(200):
+        open_blocks.feed(delta(0, text, str(number)))
+        open_blocks.feed(delta(len(text), "y", str(number)))
+    kept = [one.payload.block_id for one in open_blocks.merged()]
+    assert sum(len(one.payload.text) for one in open_blocks.merged()) <= blocks.MAX_OPEN_BLOCK_BYTES
+    assert kept == [str(number) for number in range(200 - len(kept), 200)]
+    assert len(kept) > blocks.MAX_OPEN_BLOCK_BYTES // (2 * len(text))
+    for name in kept:
+        open_blocks.feed(frame("agent.text.done", TextDone(turn_id="t", block_id=name, text="")))
+    open_blocks.feed(delta(0, text, "next"))
+    open_blocks.feed(delta(0, text, "last"))
+    assert len(open_blocks.merged()) == 2  # What was closed counts no more.
+
+
+def test_large_metadata_of_a_delta_are_passed_on_and_not_kept() -> None:
+    open_blocks = OpenBlocks()
+    large = delta(0, "x", note="n" * blocks.MAX_KEPT_METADATA_BYTES)
+    assert open_blocks.feed(large) == large
+    assert only(open_blocks).metadata == {}

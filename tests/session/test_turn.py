@@ -222,6 +222,18 @@ def test_the_inputs_of_open_tool_calls_are_bounded() -> None:
     made.apply(call("small"))
 
 
+@pytest.mark.req("T-4")
+def test_the_names_and_titles_of_open_tool_calls_are_bounded_with_their_inputs() -> None:
+    made, text = machine("turn"), "x" * 700_000
+    for number in range(MAX_OPEN_TOOL_BYTES // 700_100 + 1):
+        frame_of = call(f"titled-{number}")
+        titled = msgspec.structs.replace(frame_of.payload, **{("title", "tool_name")[number % 2]: text})
+        last = msgspec.structs.replace(frame_of, payload=titled)
+        if number < MAX_OPEN_TOOL_BYTES // 700_100:
+            made.apply(last)
+    assert refused(made, last) is Code.INVALID_FRAME
+
+
 @pytest.mark.req("T-4", "A-5")
 def test_open_questions_of_a_turn_are_bounded() -> None:
     made = machine("turn")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from typing import Any
 
 import msgspec
@@ -11,7 +12,8 @@ import pytest
 
 from engine.conversation import Table
 from interlock.protocol import payloads as p
-from interlock.session.turn_output import MAX_RESULT_BYTES, MAX_TOOL_DIGESTS
+from interlock.protocol.envelope import Frame
+from interlock.session.turn_output import MAX_FILE_NOTICES, MAX_RESULT_BYTES, MAX_TOOL_DIGESTS, TurnFold
 
 pytestmark = pytest.mark.anyio
 
@@ -74,3 +76,33 @@ async def test_a_failed_commands_record_has_its_outputs_and_counts_omitted_ones(
     assert meta["tool_outputs_left_out"] == 2
     assert len(meta["output_digest"]) == 64
     await table.engine.stop()
+
+
+def alone(kind: str, payload: p.Payload) -> Frame:
+    return Frame(type=kind, payload=payload, message_id="m", session_id="s", timestamp="t")
+
+
+async def test_empty_calls_outputs_and_texts_fill_a_result_too() -> None:
+    fold = TurnFold()
+    for number in range(MAX_RESULT_BYTES // 64):
+        fold.feed(alone("tool.invoke.request", p.ToolRequest(
+            invocation_id=f"{number}", turn_id="t1", tool_name="sh", input=msgspec.Raw(b"{}"))))
+        fold.feed(alone("tool.invoke.result", p.ToolResult(
+            invocation_id=f"{number}", status="ok", output_type="empty", output="", duration_ms=1)))
+        fold.feed(alone("agent.text.done", p.TextDone(turn_id="t1", block_id="b", text="x")))
+    output = fold.output("s", [])
+    assert len(msgspec.json.encode(output)) < 4 * MAX_RESULT_BYTES
+    assert [notice.code for notice in output.notices] == ["Truncated"]
+
+
+async def test_files_that_do_not_fit_are_named_without_being_kept() -> None:
+    fold, content = TurnFold(), "A" * (MAX_RESULT_BYTES + 4)
+    kept = sys.getrefcount(content)
+    for number in range(2 * MAX_FILE_NOTICES):
+        fold.feed(alone("agent.file.transfer", p.FileTransfer(
+            transfer_id=f"f{number}", name="f", media_type="image/png", size=len(content), sha256="", purpose="output",
+            content=content)))
+    output = fold.output("s", [])
+    assert [notice.message.rpartition("/")[2] for notice in output.notices] == [
+        f"f{number}." for number in range(MAX_FILE_NOTICES)]
+    assert sys.getrefcount(content) == kept

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+from interlock.protocol.limits import MAX_ID_CHARS
 
 DPS_VERSION = "rawp-dps-1.0"
 """Version and WebSocket subprotocol (L-2)."""
@@ -15,8 +17,8 @@ class Wire(msgspec.Struct, frozen=True, gc=False):
 
     type: str
     payload: msgspec.Raw
-    message_id: str = ""
-    session_id: str | None = None
+    message_id: Annotated[str, msgspec.Meta(max_length=MAX_ID_CHARS)] = ""
+    session_id: Annotated[str, msgspec.Meta(max_length=MAX_ID_CHARS)] | None = None
     seq: int | None = None
     timestamp: str = ""
     metadata: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.integers import decode_whole
 from interlock.protocol.json_form import fault_of
-from interlock.protocol.limits import LARGEST_SEQ, MAX_FRAME_BYTES, MAX_FRAME_DEPTH, MAX_MESSAGE_BYTES
+from interlock.protocol.limits import LARGEST_SEQ, MAX_FRAME_BYTES, MAX_FRAME_DEPTH, MAX_ID_CHARS, MAX_MESSAGE_BYTES
 
 BATCH = "batch"
 """The feature's name in hello and welcome: a message may hold several frames."""
@@ -167,7 +167,7 @@ class InvalidFrame(Exception):
 class _Salvage(msgspec.Struct, frozen=True):
     """The fields of a malformed envelope that a refusal needs."""
 
-    session_id: str
+    session_id: p.FrameId
     seq: int | None = None
     type: Any = ""
     message_id: Any = ""
@@ -222,7 +222,8 @@ def _salvage(raw: bytes) -> Wire | None:
         kept = decode_whole(_salvage_decoder.decode, raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None  # A fault of the JSON itself may follow the field that was found wrong first.
-    names = [name if isinstance(name, str) else "" for name in (kept.type, kept.message_id)]
+    names = [name if isinstance(name, str) and len(name) <= MAX_ID_CHARS else ""
+             for name in (kept.type, kept.message_id)]
     return Wire(names[0], msgspec.Raw(b"null"), names[1], kept.session_id, kept.seq)
 
 

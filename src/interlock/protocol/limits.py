@@ -12,6 +12,9 @@ MAX_CARDS = 64
 # --- frames and messages (L-2, E-5) ---
 MAX_FRAME_BYTES = 768 * KIB
 """A frame above this, encoded, is refused by its sender with FRAME_TOO_LARGE and never enters an outbox (L-2)."""
+MAX_ID_CHARS = 512
+"""An id in a frame is at most this long: ids are kept in memory, in each stored state of a session, and in the frames
+that answer (L-2)."""
 MAX_FRAME_DEPTH = 128
 """A frame nested deeper is refused on both ends, and by its sender: what stores it nests it further, and a reader that
 cannot read a stored row could not read any list with it (L-2)."""
@@ -53,7 +56,7 @@ MAX_OPEN_TOOLS = 1_024
 """Tool calls without a result in one turn; one more is refused, since what is open is kept in memory and in each stored
 state of the session (T-4)."""
 MAX_OPEN_TOOL_BYTES = 16 * MIB
-"""Total size of their inputs; a call above it is refused."""
+"""Total size of their inputs, names and titles; a call above it is refused."""
 MAX_OPEN_INTERACTIONS = 256
 """Questions of one turn that wait for an answer; one more is refused. An agent has at most 64."""
 MAX_OBJECT_BYTES = 64 * MIB

@@ -17,7 +17,7 @@ import msgspec
 
 from interlock.protocol.envelope import DPS_VERSION
 from interlock.protocol.frames import ENVELOPE, FRAMES, Class, Direction, FrameType
-from interlock.protocol.limits import MAX_FRAME_BYTES, MAX_MESSAGE_BYTES
+from interlock.protocol.limits import MAX_FRAME_BYTES, MAX_ID_CHARS, MAX_MESSAGE_BYTES
 
 Schema = dict[str, Any]
 
@@ -38,8 +38,10 @@ _ENVELOPE: Schema = {
     "properties": {
         "type": {"type": "string", "description": "A dotted name; ours stand under `x-interlock.` (E-2)."},
         "payload": {},
-        "message_id": {"type": "string", "minLength": 1, "description": "Unique; a repeated one is the same frame."},
-        "session_id": {"type": ["string", "null"], "description": "Absent on frames of the link only."},
+        "message_id": {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS,
+                       "description": "Unique; a repeated one is the same frame."},
+        "session_id": {"type": ["string", "null"], "maxLength": MAX_ID_CHARS,
+                       "description": "Absent on frames of the link only."},
         "seq": {"type": ["integer", "null"], "description": "1-based, gap-free, per session and direction (E-3)."},
         "timestamp": {"type": "string", "description": "ISO 8601 UTC, milliseconds."},
         "metadata": {"type": "object", "description": "Open: `in_reply_to`, `delegation_chain`, `prompt_id` …"},

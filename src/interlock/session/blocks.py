@@ -13,11 +13,15 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.protocol.envelope import Frame
-from interlock.protocol.limits import MAX_TOOL_OUTPUT_BYTES
+from interlock.protocol.limits import KIB, MAX_TOOL_OUTPUT_BYTES, MIB
 from interlock.protocol.payloads import TextDelta, TextDone, ToolResult, ToolStream
 
 MAX_OPEN_BLOCKS = 1_024
 """Open blocks kept of a session; beyond it the oldest is dropped, and its `.done` or result brings its text."""
+MAX_OPEN_BLOCK_BYTES = 8 * MIB
+"""Text kept of all open blocks of a session; the oldest are dropped as above."""
+MAX_KEPT_METADATA_BYTES = 4 * KIB
+"""A delta's metadata above this, as JSON, are passed on once and not kept for viewers that join."""
 
 _HALF = MAX_TOOL_OUTPUT_BYTES // 2
 _ESCAPE = 6
@@ -110,6 +114,11 @@ class _Span:
         self._tail_size = 0
         self.end = offset
 
+    @property
+    def size(self) -> int:
+        """Return the bytes kept of the text, encoded."""
+        return self._head_size + self._tail_size
+
     def head(self) -> str:
         return "".join(self._head)
 
@@ -150,6 +159,10 @@ class _Block(NamedTuple):
     frame: Frame
     """The newest frame of the block: the merged one gets its envelope."""
 
+    @property
+    def size(self) -> int:
+        return self.span.size + len(self.frame.payload.text)
+
 
 class OpenBlocks:
     """The open blocks of one session, oldest first."""
@@ -157,6 +170,7 @@ class OpenBlocks:
     def __init__(self) -> None:
         self.open: dict[str, _Block] = {}
         """The blocks by their ids; only `OpenBlocks` changes it."""
+        self._size = 0
 
     def __bool__(self) -> bool:
         return bool(self.open)
@@ -167,11 +181,12 @@ class OpenBlocks:
         name = block_of(frame)
         if name is None:
             for closed in self.closed_by(frame):
-                del self.open[closed]
+                self._drop(closed)
             return frame
         payload = frame.payload
         known = self.open.get(name)
         span = known.span if known else _Span()
+        before = known.size if known is not None else 0
         if payload.offset > span.end:
             if not frame.metadata.get("omitted"):
                 return Hole(name, span.end, payload.offset)
@@ -180,10 +195,19 @@ class OpenBlocks:
         if news is None:
             return None
         if known is None and len(self.open) >= MAX_OPEN_BLOCKS:
-            del self.open[next(iter(self.open))]
-        self.open[name] = _Block(span, frame)
+            self._drop(next(iter(self.open)))
+        kept = frame
+        if frame.metadata and len(msgspec.json.encode(frame.metadata)) > MAX_KEPT_METADATA_BYTES:
+            kept = msgspec.structs.replace(frame, metadata={})
+        block = self.open[name] = _Block(span, kept)
         span.add(news.payload.text)
+        self._size += block.size - before
+        while self._size > MAX_OPEN_BLOCK_BYTES and len(self.open) > 1:
+            self._drop(next(iter(self.open)))
         return news
+
+    def _drop(self, name: str) -> None:
+        self._size -= self.open.pop(name).size
 
     def closed_by(self, frame: Frame) -> list[str]:
         """Return the open blocks that a durable frame closes (T-3: a turn's end closes all)."""

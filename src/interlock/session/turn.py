@@ -14,7 +14,7 @@ from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Frame
 from interlock.protocol.frames import FRAMES
-from interlock.protocol.limits import MAX_OPEN_INTERACTIONS, MAX_OPEN_TOOL_BYTES, MAX_OPEN_TOOLS
+from interlock.protocol.limits import MAX_ID_CHARS, MAX_OPEN_INTERACTIONS, MAX_OPEN_TOOL_BYTES, MAX_OPEN_TOOLS
 
 Phase = Literal["closed", "idle", "turn", "usage"]
 
@@ -39,10 +39,6 @@ TURN_FRAMES = frozenset(
 ) | {"agent.text.delta", "agent.thinking.delta", "tool.invoke.stream"}
 
 
-MAX_ID_CHARS = 512
-"""Maximum length of ids that are repeated in the gateway's own frames, so that these fit (L-2)."""
-
-
 class Refusal(Exception):
     """Raised for a frame that does not fit: it is recorded, and changes nothing (T-4)."""
 
@@ -59,6 +55,11 @@ class OpenTool(msgspec.Struct, omit_defaults=True):
     input: bytes
     title: str | None = None
     kind: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the bytes and characters that it takes."""
+        return len(self.input) + len(self.tool_name) + len(self.title or "") + len(self.kind or "")
 
 
 class OpenTurn(msgspec.Struct, omit_defaults=True):
@@ -82,12 +83,16 @@ def _check_interaction(interaction_id: str, turn: OpenTurn) -> None:
         raise Refusal(Code.INVALID_FRAME, f"{MAX_OPEN_INTERACTIONS} interactions are open already")
 
 
-def _check_tool(asked: p.ToolRequest, turn: OpenTurn) -> None:
+def _check_tool(asked: p.ToolRequest, kind: object, turn: OpenTurn) -> None:
     """Check that one more open call fits. Raises Refusal."""
     if asked.invocation_id not in turn.tools and len(turn.tools) >= MAX_OPEN_TOOLS:
         raise Refusal(Code.INVALID_FRAME, f"{MAX_OPEN_TOOLS} tool calls are open already")
-    if sum(len(tool.input) for tool in turn.tools.values()) + len(bytes(asked.input)) > MAX_OPEN_TOOL_BYTES:
-        raise Refusal(Code.INVALID_FRAME, f"the inputs of open tool calls take more than {MAX_OPEN_TOOL_BYTES} bytes")
+    if sum(tool.size for tool in turn.tools.values()) + _open_tool(asked, kind).size > MAX_OPEN_TOOL_BYTES:
+        raise Refusal(Code.INVALID_FRAME, f"the open tool calls take more than {MAX_OPEN_TOOL_BYTES} bytes")
+
+
+def _open_tool(asked: p.ToolRequest, kind: object) -> OpenTool:
+    return OpenTool(asked.tool_name, bytes(asked.input), asked.title, kind if isinstance(kind, str) else None)
 
 
 class TurnMachine(msgspec.Struct, omit_defaults=True):
@@ -141,7 +146,7 @@ class TurnMachine(msgspec.Struct, omit_defaults=True):
         if isinstance(payload, p.InteractionRequest):
             _check_interaction(payload.interaction_id, turn)
         if isinstance(payload, p.ToolRequest):
-            _check_tool(payload, turn)
+            _check_tool(payload, frame.metadata.get("kind"), turn)
         if isinstance(payload, p.InteractionResolved) and payload.interaction_id not in turn.interactions:
             raise Refusal(Code.UNKNOWN_TURN, f"no open interaction {payload.interaction_id}")
 
@@ -158,7 +163,7 @@ class TurnMachine(msgspec.Struct, omit_defaults=True):
     def _keep(self, frame: Frame) -> None:
         payload = frame.payload
         if isinstance(payload, p.TurnStart):
-            prompt_id = str(frame.metadata.get("prompt_id", ""))
+            prompt_id = str(frame.metadata.get("prompt_id", ""))[:MAX_ID_CHARS]
             self.turn = OpenTurn(payload.turn_id, payload.turn_index, prompt_id)
             self.next_index = payload.turn_index + 1
             return
@@ -167,10 +172,7 @@ class TurnMachine(msgspec.Struct, omit_defaults=True):
             return
         match payload:
             case p.ToolRequest():
-                kind = frame.metadata.get("kind")
-                turn.tools[payload.invocation_id] = OpenTool(
-                    payload.tool_name, bytes(payload.input), payload.title, kind if isinstance(kind, str) else None
-                )
+                turn.tools[payload.invocation_id] = _open_tool(payload, frame.metadata.get("kind"))
             case p.ToolResult():
                 turn.tools.pop(payload.invocation_id, None)
             case p.InteractionRequest():

@@ -17,6 +17,9 @@ MAX_RESULT_BYTES = 256 * KIB
 """Text kept in a result; the rest stays in the session's frames, and the result states it."""
 
 
+ENTRY_BYTES = 64
+"""What a call, a tool's output or a piece of text counts for besides its text: an agent may make any number of empty
+ones."""
 OUTPUT = "output"
 """Purpose of a file that is a part of the agent's answer."""
 MAX_TOOL_DIGESTS = 100
@@ -52,6 +55,7 @@ class TurnFold:
         self._bytes = 0
         self._cut = False
         self._left_out: list[p.FileTransfer] = []
+        """Omitted files, without their content."""
         self._silent = False
         self.usage: p.Usage | None = None
         self._digests: list[dict[str, str]] = []
@@ -87,7 +91,7 @@ class TurnFold:
                 self._running[payload.invocation_id] = payload.tool_name
                 self._titles[payload.invocation_id] = payload.title or ""
                 self._warned = None
-                if self._room(len(payload.input)):
+                if self._room(len(payload.input) + len(payload.invocation_id) + len(payload.tool_name)):
                     self._tool_calls.append(ToolCall(toolCallId=payload.invocation_id, name=payload.tool_name,
                                                      arguments=_arguments(payload.input)))
             case p.ToolResult():
@@ -118,7 +122,8 @@ class TurnFold:
             return
         whole = file.chunk is None or file.chunk.count == 1
         if not whole or (file.size and not file.content) or not self._fits(len(file.content)):
-            self._left_out.append(file)
+            if len(self._left_out) < MAX_FILE_NOTICES:
+                self._left_out.append(msgspec.structs.replace(file, content=""))
             return
         self._bytes += len(file.content)
         kind = file.media_type.partition("/")[0]
@@ -147,15 +152,15 @@ class TurnFold:
                                   "digest": hashlib.sha256(text.encode()).hexdigest()})
         else:
             self._digests_left_out += 1
-        if self._room(len(text)):
+        if self._room(len(text) + len(name) + len(result.invocation_id)):
             self._messages.append({"role": "tool", "name": name, "toolCallId": result.invocation_id,
                                    "status": result.status, "content": [{"contentType": "text", "value": text}]})
 
     def _room(self, size: int) -> bool:
-        if self._bytes + size > MAX_RESULT_BYTES:
+        if self._bytes + size + ENTRY_BYTES > MAX_RESULT_BYTES:
             self._cut = True
             return False
-        self._bytes += size
+        self._bytes += size + ENTRY_BYTES
         return True
 
     def output(
@@ -168,7 +173,7 @@ class TurnFold:
                                       "the session's frames hold all of it."))
         shown += [Notice(code="Truncated", message=f"The file {file.name[:80]} ({file.media_type}, {file.size} bytes) "
                         f"is not in the result; fetch it at /v1/sessions/{session_id}/files/{file.transfer_id}.")
-                        for file in self._left_out[:MAX_FILE_NOTICES]]
+                        for file in self._left_out]
         usage = None
         if self.usage is not None:
             tokens = self.usage.token_usage

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.gateway.link.intake import FrameGap, Inflow
+from interlock.gateway.link.intake import LOST_RANGES_MAX, Closing, FrameGap, Inflow
 
 
 @pytest.mark.req("E-3")
@@ -135,3 +135,16 @@ def test_a_session_with_a_reported_loss_is_not_forgotten() -> None:
     inflow.expect("s", 1)
     inflow.forget("s")
     assert inflow.next("s", 4)
+
+
+@pytest.mark.req("D-3", "L-2")
+def test_lost_ranges_that_were_passed_are_forgotten_and_those_ahead_are_bounded() -> None:
+    inflow = Inflow()
+    inflow.lose("s", [(2, 3), (5, 5)])
+    assert [inflow.next("s", seq) for seq in (1, 4, 6)] == [True, True, True]
+    assert inflow.follows("s", 7)  # No range is left to look at.
+    ahead = [(2 * n, 2 * n) for n in range(100, 100 + LOST_RANGES_MAX)]
+    inflow.lose("s", ahead)
+    inflow.lose("s", ahead)
+    with pytest.raises(Closing, match="lost_ranges"):
+        inflow.lose("t", [(2, 2)])

@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.raw_runner import CAPABILITIES, TOKEN, Server, warning
 from interlock.engine.lanes.inbox import RUN_FRAMES
 from interlock.gateway.link import rawp
+from interlock.gateway.link.intake import Inflow
 from interlock.ports.ledger import LaneName, LedgerError, Receipt, WriteBatch
 from interlock.ports.stored_lanes import StoredLane
 from interlock.protocol import payloads as p
@@ -472,3 +474,28 @@ async def test_no_portion_is_read_after_one_that_fails(
         await runner.next()
         assert (await runner.closed())[0] == CloseCode.LEDGER
     assert sorted(asked) == sorted(one.session_id for one in listed[:2])
+
+
+@pytest.mark.req("D-1", "E-3", "L-2")
+async def test_frames_of_sessions_that_are_not_the_runners_leave_neither_state_nor_a_flood_of_log_lines(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inflows: list[Inflow] = []
+    monkeypatch.setattr(rawp, "Inflow", lambda gaps: inflows.append(Inflow(gaps)) or inflows[-1])
+    history = {"frames": [], "last_sync_timestamp": "", "last_message_id": "",
+               "buffer_status": {"policy_applied": "RING", "truncated": True}}
+    with capture_logs() as logged:
+        async with server.session() as (runner, session_id, _):
+            for number in range(200):
+                runner.send("x-v.odd", {}, session_id=f"other-{number}", seq=1 + number % 3)
+                runner.send("agent.text.done", {"turn_id": 7}, session_id=f"other-{number}", seq=2)
+                runner.send("agent.text.done", {"turn_id": 7})
+                runner.send("session.history", history, session_id=f"other-{number}",
+                            metadata={"lost_ranges": [[5, 6]]})
+            runner.send("agent.error", warning(), session_id=session_id, seq=2)
+            await runner.acked(2)
+            assert {one: inflows[0].knows(one) for one in (session_id, "other-0", "other-1", "other-2")} == {
+                session_id: True, "other-0": False, "other-1": False, "other-2": False}
+    passed = [line for line in logged if line["event"] == "frame passed over"]
+    assert [line["count"] for line in passed] == [1, 10, 100]
+    assert passed[0]["reason"] == "session other-0 is not this runner's"

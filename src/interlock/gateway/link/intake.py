@@ -3,6 +3,7 @@ E-3)."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, TypeAlias
 
@@ -31,11 +32,13 @@ from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import Frame, Wire
 from interlock.protocol.frames import Class, Direction, InvalidFrame, decode_wire, frame_class, split, understand
 from interlock.protocol.integers import decode_whole
-from interlock.protocol.limits import LARGEST_SEQ
+from interlock.protocol.limits import LARGEST_SEQ, MAX_ID_CHARS
 from interlock.protocol.refusals import CLOSE, LinkRefusal, reason
 
 LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}
 """By the policy that was applied (D-3)."""
+LOST_RANGES_MAX = 2**18
+"""Ranges of lost frames that one link may report ahead of its frames: more than a full outbox has."""
 PLACE_LOST = {
     "bytes": "this gateway, which observes, was behind by more than the runner's buffer holds",
     "absent": "this gateway, which observes, was away for more than a day",
@@ -51,6 +54,8 @@ def why_lost(history: Frame) -> str:
     return PLACE_LOST.get(place if isinstance(place, str) else "", LOSSES[policy])
 
 
+MAX_REASON_CHARS = 1_000
+"""Maximum length of a logged reason, which may repeat what the runner sent."""
 GAPS_KEPT = 1_024
 """Remembered gaps, over all links; further ones of a runner count as new."""
 
@@ -71,13 +76,15 @@ class Inflow:
 
     def __init__(self, gaps: set[tuple[str, int]] | None = None) -> None:
         self._expected: dict[str, int] = {}
-        self._lost: dict[str, list[tuple[int, int]]] = {}
+        self._lost: dict[str, deque[tuple[int, int]]] = {}
+        """Ascending, apart from each other, and none wholly below the expected number."""
         self._unplaced: set[str] = set()
         self._gaps: set[tuple[str, int]] = set() if gaps is None else gaps
 
     def expect(self, session_id: str, seq: int) -> None:
         """Record that the gateway has all frames below `seq`."""
         self._expected[session_id] = seq
+        self._pass_lost(session_id)
 
     def knows(self, session_id: str) -> bool:
         """Return whether the session's number, or a frame of it, was received since it was last forgotten."""
@@ -94,10 +101,28 @@ class Inflow:
 
     def lose(self, session_id: str, ranges: list[tuple[int, int]]) -> None:
         """Record ranges (from, to) that the runner reports as lost: a gap that they cover does not count as a fault
-        (D-3)."""
-        known = self._lost.setdefault(session_id, [])
-        known += [(first, last) for first, last in ranges if 1 <= first <= last]
-        known.sort()
+        (D-3). Raises Closing if there are too many."""
+        merged = deque[tuple[int, int]]()
+        named = [*self._lost.get(session_id, ()), *((first, last) for first, last in ranges if 1 <= first <= last)]
+        for first, last in sorted(named):
+            if merged and first <= merged[-1][1] + 1:
+                merged[-1] = merged[-1][0], max(last, merged[-1][1])
+            else:
+                merged.append((first, last))
+        self._lost[session_id] = merged
+        self._pass_lost(session_id)
+        if sum(map(len, self._lost.values())) > LOST_RANGES_MAX:
+            raise Closing(1003, f"metadata.lost_ranges: more than {LOST_RANGES_MAX} ranges are ahead of their frames")
+
+    def _pass_lost(self, session_id: str) -> None:
+        """Forget the ranges below the expected number."""
+        lost = self._lost.get(session_id)
+        if lost is None:
+            return
+        while lost and lost[0][1] <= self.reached(session_id):
+            lost.popleft()
+        if not lost:
+            del self._lost[session_id]
 
     def lose_unplaced(self, session_id: str) -> None:
         """Record a loss without ranges: a gap in the history, and before the first live frame after it, is attributed
@@ -129,9 +154,9 @@ class Inflow:
         expected = self._expected.get(session_id, 1)
         if seq < expected:
             return False
-        for first, last in self._lost.get(session_id, ()):
-            if first <= expected <= last:
-                expected = last + 1
+        lost = self._lost.get(session_id)
+        if lost is not None and lost[0][0] <= expected:
+            expected = lost[0][1] + 1
         if seq > expected and session_id not in self._unplaced:
             again = (session_id, expected) in self._gaps
             if len(self._gaps) >= GAPS_KEPT:
@@ -140,6 +165,7 @@ class Inflow:
             raise FrameGap(session_id, expected, seq, again=again)
         self._gaps.discard((session_id, expected))
         self._expected[session_id] = seq + 1
+        self._pass_lost(session_id)
         return True
 
 
@@ -165,6 +191,7 @@ class Intake:
         self._inflow = inflow
         self._observe = observe
         self._refused = refused
+        self._passed_over = 0
 
     async def run(self, receive: Receive, *, batches: bool) -> None:
         """Process all messages of the link; with `batches` each may hold several frames."""
@@ -219,20 +246,30 @@ class Intake:
     async def _one(self, frame: Frame, raw: bytes) -> None:
         """Process a frame whose lane must be read, has no room, or that does not directly follow. Raises FrameGap."""
         session_id = frame.session_id or ""
+        shell = await self._lane(session_id)
+        if shell is None and not isinstance(frame.payload, p.ControlChanged):
+            if frame.seq is not None:
+                self._pass_over(frame.type, f"session {session_id} is not this runner's")
+            return
         after = await self._reached(session_id)
         if frame.seq is not None and not self._inflow.next(session_id, frame.seq):
             return
-        shell = await self._lane(session_id)
-        if shell is None and isinstance(frame.payload, p.ControlChanged):
+        if shell is None:
             await self._observe(session_id, frame.payload)
             shell = await self._lane(session_id)
         if shell is None:
-            if frame.seq is not None:
-                log.warning("frame of a session that is not this runner's", runner_id=self._runner_id,
-                            session_id=session_id)
+            self._inflow.forget(session_id)
             return
         self._join(shell, frame, raw, after)
         await shell.inbox.room()
+
+    def _pass_over(self, frame_type: str, reason: str) -> None:
+        """Log a frame that belongs to no session of this runner: the first one of the link, the tenth, the hundredth …,
+        since any number of them may arrive."""
+        self._passed_over += 1
+        if str(self._passed_over).strip("0") == "1":
+            log.warning("frame passed over", runner_id=self._runner_id, type=frame_type[:MAX_ID_CHARS],
+                        reason=reason[:MAX_REASON_CHARS], count=self._passed_over)
 
     async def _reached(self, session_id: str) -> int:
         """Return the last number that this link delivered of the session; the lane's own if it delivered none since the
@@ -285,9 +322,12 @@ class Intake:
         if any(last > LARGEST_SEQ for _, last in ranges):
             raise Closing(1003, "metadata.lost_ranges: a number is too large")
         ranges = [(first, last) for first, last in ranges if 1 <= first <= last]
+        own = await self._lane(session_id) is not None
         await self._reached(session_id)
         split = frame.metadata.get("parts", 1) != 1
-        if ranges:
+        if not own:
+            pass
+        elif ranges:
             self._inflow.lose(session_id, ranges)
         elif history.buffer_status.truncated and not split:
             self._inflow.lose_unplaced(session_id)
@@ -302,18 +342,19 @@ class Intake:
         FrameGap."""
         session_id = wire.session_id
         if session_id is None:
-            log.warning("frame refused", runner_id=self._runner_id, type=wire.type, reason=str(error))
+            self._pass_over(wire.type, str(error))
             return
         if frame_class(wire.type) is not Class.DURABLE:
             # A number on a frame type without one must not use up that of a durable frame.
             wire = msgspec.structs.replace(wire, seq=None)
+        shell = await self._lane(session_id)
+        if shell is None:
+            self._pass_over(wire.type, f"session {session_id} is not this runner's")
+            return
         after = await self._reached(session_id)
         if wire.seq is not None and not self._inflow.next(session_id, wire.seq):
             return
         sentence = f"{wire.type}: {error}"
-        shell = await self._lane(session_id)
-        if shell is None:
-            return
         shell.push(Job(InvalidFrameReceived(after, wire, raw, error.code, sentence), size_bytes=len(raw)))
         await shell.inbox.room()
 

@@ -28,6 +28,7 @@ from interlock.protocol.payloads.agent import (
 from interlock.protocol.payloads.base import (
     AgentState,
     Channel,
+    FrameId,
     OptionKind,
     Outcome,
     OutputType,
@@ -122,6 +123,7 @@ __all__ = [
     "FileChunk",
     "FileTransfer",
     "ForgottenSession",
+    "FrameId",
     "Hello",
     "HelloSession",
     "History",

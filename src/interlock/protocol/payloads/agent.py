@@ -6,14 +6,14 @@ from typing import Literal
 
 import msgspec
 
-from interlock.protocol.payloads.base import AgentState, Count, OptionKind, Payload, Severity
+from interlock.protocol.payloads.base import AgentState, Count, FrameId, OptionKind, Payload, Severity
 
 
 class TextDelta(Payload, frozen=True, kw_only=True):
     """`agent.text.delta`, `agent.thinking.delta`: `offset` counts code points of the block before `text` (E-4)."""
 
-    turn_id: str
-    block_id: str
+    turn_id: FrameId
+    block_id: FrameId
     offset: Count
     text: str
 
@@ -21,8 +21,8 @@ class TextDelta(Payload, frozen=True, kw_only=True):
 class TextDone(Payload, frozen=True, kw_only=True):
     """`agent.text.done`, `agent.thinking.done`: closes the block and replaces it (E-4)."""
 
-    turn_id: str
-    block_id: str
+    turn_id: FrameId
+    block_id: FrameId
     text: str
 
 
@@ -58,7 +58,7 @@ class InteractionContext(Payload, frozen=True, kw_only=True):
     the runner does not send it, the question is about `input` only."""
 
     tool_name: str
-    invocation_id: str | None = None
+    invocation_id: FrameId | None = None
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     subject: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -66,7 +66,7 @@ class InteractionContext(Payload, frozen=True, kw_only=True):
 class InteractionRequest(Payload, frozen=True, kw_only=True):
     """`agent.interaction.request` (A-5)."""
 
-    interaction_id: str
+    interaction_id: FrameId
     interaction_type: Literal["PERMISSION", "QUESTION"]
     title: str
     context: InteractionContext
@@ -80,7 +80,7 @@ class AgentError(Payload, frozen=True, kw_only=True):
     severity: Severity
     error_code: str
     message: str
-    turn_id: str | None = None
+    turn_id: FrameId | None = None
     retryable: bool | None = None
 
 
@@ -94,7 +94,7 @@ class FileChunk(Payload, frozen=True, kw_only=True):
 class FileTransfer(Payload, frozen=True, kw_only=True):
     """`agent.file.transfer`."""
 
-    transfer_id: str
+    transfer_id: FrameId
     name: str
     media_type: str
     size: Count
@@ -123,7 +123,7 @@ class AskingChanged(Payload, frozen=True, kw_only=True):
 class Progress(Payload, frozen=True, kw_only=True):
     """`x-interlock.progress` (S-5): how much of the turn's work is done, by the agent's plan or its own figure."""
 
-    turn_id: str
+    turn_id: FrameId
     percent: float
     """0 to 100; a value outside is clipped."""
 
@@ -140,7 +140,7 @@ class PlanChanged(Payload, frozen=True, kw_only=True):
     """`x-interlock.plan.changed` (J-14): the agent's complete current plan. It stays valid beyond its turn, until it is
     replaced; one without steps removes it. `left_out` counts the steps beyond those that a frame carries."""
 
-    turn_id: str
+    turn_id: FrameId
     steps: list[PlanStep]
     left_out: Count = 0
 

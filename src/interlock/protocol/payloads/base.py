@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from interlock.protocol.limits import LARGEST_SEQ
+from interlock.protocol.limits import LARGEST_SEQ, MAX_ID_CHARS
 
 Severity = Literal["warning", "error", "fatal"]
 AgentState = Literal["idle", "running", "waiting_approval", "waiting_input", "compacting", "paused", "terminated"]
@@ -22,6 +22,8 @@ Outcome = Literal["allowed", "denied", "expired", "void"]
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEQ)]
 """A number of things, or a position among them: never negative, and within the range of a store and a JSON reader."""
+FrameId = Annotated[str, msgspec.Meta(max_length=MAX_ID_CHARS)]
+"""An id that the maker of a frame chose."""
 CommitId = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{40}|[0-9a-f]{64})?$", max_length=64)]
 """A git commit; "" for a repository that has none."""
 TurnId = Annotated[str, msgspec.Meta(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from interlock.protocol.box import Box
-from interlock.protocol.payloads.base import Count, Payload
+from interlock.protocol.payloads.base import Count, FrameId, Payload
 
 
 class PromptRequest(Payload, frozen=True, kw_only=True):
     """`control.prompt.request`; `content` is the blocks of `input_type` "blocks". A prompt of `input_type` "landing"
     sends the agent nothing: its turn asks whether staged changes land (H-17)."""
 
-    prompt_id: str
+    prompt_id: FrameId
     input_type: Literal["text", "blocks", "landing"]
     origin: Literal["user", "cron", "hook", "flush", "system"]
     text: str | None = None
@@ -36,7 +36,7 @@ class PromptRequest(Payload, frozen=True, kw_only=True):
 class InteractionResponse(Payload, frozen=True, kw_only=True):
     """`control.interaction.response`; `by` is the person or rule that decided."""
 
-    interaction_id: str
+    interaction_id: FrameId
     decision: Literal["allow", "deny"]
     by: str
     option_id: str | None = None
@@ -48,13 +48,13 @@ class InteractionResponse(Payload, frozen=True, kw_only=True):
 class InteractionTimeout(Payload, frozen=True, kw_only=True):
     """`control.interaction.timeout`: a deny (A-5)."""
 
-    interaction_id: str
+    interaction_id: FrameId
 
 
 class SessionCompact(Payload, frozen=True, kw_only=True):
     """`control.session.compact` (A-6): answered by `session.compacted` with trigger `requested`."""
 
-    request_id: str
+    request_id: FrameId
     instructions: str | None = None
     plan: dict[str, Any] | None = None
 
@@ -69,7 +69,7 @@ class SessionOpen(Payload, frozen=True, kw_only=True):
     """`control.session.open`; `workspace` is absolute on the runner, "" means the runner's first root. The agent starts
     although files there configure it if `trusted_files` is the SHA-256 (hex) of the runner's report of them (H-13)."""
 
-    session_id: str
+    session_id: FrameId
     agent_id: str
     workspace: str
     workspace_access: Literal["rw", "ro", "none"]
@@ -94,7 +94,7 @@ class TurnCancel(Payload, frozen=True, kw_only=True):
     """`control.turn.cancel`: without `turn_id` it means the session's current turn, if any."""
 
     reason: str
-    turn_id: str | None = None
+    turn_id: FrameId | None = None
 
 
 class TurnPause(Payload, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from interlock.protocol.box import Box
 from interlock.protocol.hold import Holding
-from interlock.protocol.payloads.base import AgentState, CommitId, Count, Outcome, Payload
+from interlock.protocol.payloads.base import AgentState, CommitId, Count, FrameId, Outcome, Payload
 
 WORKSPACE_CHANGES = "workspace_changes"
 """The feature's name in hello: the runner answers `x-interlock.workspace.look` (J-4)."""
@@ -48,14 +48,14 @@ class HelloSession(Payload, frozen=True, kw_only=True):
     to an observing gateway (D-5). `acked_seq` is the last frame that this gateway has acknowledged: a gateway that does
     not have it has lost commits."""
 
-    session_id: str
+    session_id: FrameId
     last_seq_sent: int
     control_seq: int
     acked_seq: int = 0
     state: AgentState
     refused: list[RefusedControl] = []
-    turn_id: str | None = None
-    prompt_id: str | None = None
+    turn_id: FrameId | None = None
+    prompt_id: FrameId | None = None
     controller: str = ""
     agent_id: str = ""
     workspace: str = ""
@@ -65,7 +65,7 @@ class ForgottenSession(Payload, frozen=True, kw_only=True):
     """A session that was closed and completely acknowledged, so that the runner holds no frames of it any more (L-4).
     `acked_seq` and `control_seq` are as in a session of hello: a gateway that has less has lost commits (D-5)."""
 
-    session_id: str
+    session_id: FrameId
     acked_seq: int
     control_seq: int
 
@@ -95,7 +95,7 @@ class Hello(Payload, frozen=True, kw_only=True):
 class WelcomeSession(Payload, frozen=True, kw_only=True):
     """The gateway's position in one session (L-4): everything up to `last_durable_seq` is durable."""
 
-    session_id: str
+    session_id: FrameId
     last_durable_seq: int
 
 
@@ -114,7 +114,7 @@ class Ack(Payload, frozen=True, kw_only=True):
     """`x-interlock.ack`, both directions: everything up to `seq` is durable at the sender (D-1, D-7). With `refused` a
     gateway confirms refusals of its control frames by their message_id."""
 
-    session_id: str
+    session_id: FrameId
     seq: int
     refused: list[str] = []
 
@@ -122,10 +122,10 @@ class Ack(Payload, frozen=True, kw_only=True):
 class LiveAgent(Payload, frozen=True, kw_only=True):
     """One agent that the runner vouches for (L-5)."""
 
-    session_id: str
+    session_id: FrameId
     agent_id: str
     state: AgentState
-    turn_id: str | None = None
+    turn_id: FrameId | None = None
 
 
 class RunnerHeartbeat(Payload, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ class RunnerHeartbeat(Payload, frozen=True, kw_only=True):
 class InteractionHeld(Payload, frozen=True, kw_only=True):
     """`x-interlock.interaction.held`: the gateway has stored the question (A-5)."""
 
-    interaction_id: str
+    interaction_id: FrameId
     approval_id: str
     expires_in_ms: Count
 
@@ -147,7 +147,7 @@ class InteractionHeld(Payload, frozen=True, kw_only=True):
 class InteractionResolved(Payload, frozen=True, kw_only=True):
     """`x-interlock.interaction.resolved`: what the runner actually sent to the agent (P-2)."""
 
-    interaction_id: str
+    interaction_id: FrameId
     outcome: Outcome
     decided_at: str
     by: str | None = None
@@ -167,8 +167,8 @@ class WorkspaceLook(Payload, frozen=True, kw_only=True):
     runner whose hello offers `workspace_changes`. The other members are the gateway's record: a runner uses its own
     state of the session, and the record if the session is over and the runner has forgotten it."""
 
-    request_id: str
-    session_id: str
+    request_id: FrameId
+    session_id: FrameId
     agent_id: str = ""
     workspace: str = ""
     workspace_access: Literal["rw", "ro", "none"] = "rw"
@@ -207,8 +207,8 @@ class WorkspaceChanges(Payload, frozen=True, kw_only=True):
     commit that is compared with, absent if there is none; `head` is the commit that is checked out, absent before the
     first one; `commits` are those between the two, newest first."""
 
-    request_id: str
-    session_id: str
+    request_id: FrameId
+    session_id: FrameId
     why_not: str = ""
     partly: str = ""
     branch: str | None = None

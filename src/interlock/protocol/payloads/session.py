@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.protocol.box import Box
 from interlock.protocol.payloads.agent import AgentSettings
-from interlock.protocol.payloads.base import CommitId, Count, Payload, StopReason, TurnId
+from interlock.protocol.payloads.base import CommitId, Count, FrameId, Payload, StopReason, TurnId
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ class Compacted(Payload, frozen=True, kw_only=True):
     preserved_elements: PreservedElements = msgspec.field(default_factory=PreservedElements)
     """All of its fields are optional, so it may be absent when received; it is always sent."""
     trigger: Literal["auto", "manual", "requested"]
-    request_id: str | None = None
+    request_id: FrameId | None = None
     covers: Covers | None = None
 
 
@@ -157,7 +157,7 @@ class Usage(Payload, frozen=True, kw_only=True):
     context_window: ContextWindow = msgspec.field(default_factory=ContextWindow)
     """All of its fields are optional, so it may be absent when received; it is always sent."""
     time_to_reset: str
-    turn_id: str | None = None
+    turn_id: FrameId | None = None
     request_usage: TokenUsage | None = None
 
 
@@ -207,7 +207,7 @@ class TurnStart(Payload, frozen=True, kw_only=True):
 class TurnEnd(Payload, frozen=True, kw_only=True):
     """`session.turn.end` (A-2, T-3)."""
 
-    turn_id: str
+    turn_id: FrameId
     stop_reason: StopReason
     tool_invocation_count: Count | None = None
 

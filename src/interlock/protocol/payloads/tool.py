@@ -6,24 +6,24 @@ from typing import Any
 
 import msgspec
 
-from interlock.protocol.payloads.base import Channel, Count, OutputType, Payload, ToolStatus
+from interlock.protocol.payloads.base import Channel, Count, FrameId, OutputType, Payload, ToolStatus
 
 
 class ToolRequest(Payload, frozen=True, kw_only=True):
     """`tool.invoke.request`; the digest of an approval is SHA-256 of `input`'s bytes as received (P-2)."""
 
-    invocation_id: str
-    turn_id: str
+    invocation_id: FrameId
+    turn_id: FrameId
     tool_name: str
     input: msgspec.Raw
     title: str | None = None
-    parent_invocation_id: str | None = None
+    parent_invocation_id: FrameId | None = None
 
 
 class ToolStream(Payload, frozen=True, kw_only=True):
     """`tool.invoke.stream`: `offset` counts code points of this channel before `text` (E-4)."""
 
-    invocation_id: str
+    invocation_id: FrameId
     channel: Channel
     offset: Count
     text: str
@@ -40,7 +40,7 @@ class Truncated(Payload, frozen=True, kw_only=True):
 class ToolResult(Payload, frozen=True, kw_only=True):
     """`tool.invoke.result`."""
 
-    invocation_id: str
+    invocation_id: FrameId
     status: ToolStatus
     output_type: OutputType
     output: Any

@@ -9,8 +9,11 @@ import pytest
 
 from engine.conversation import Table, turn_uuid
 from interlock.engine.bridge.inputs.gateway import ClockTicked
+from interlock.engine.bridge.inputs.runner import InvalidFrameReceived
 from interlock.engine.bridge.lane_state import LaneState
 from interlock.protocol import payloads as p
+from interlock.protocol.codes import Code
+from interlock.protocol.envelope import Wire
 from interlock.protocol.limits import CANCEL_FORCE_MS
 from interlock.protocol.resources import Target
 
@@ -101,10 +104,12 @@ async def test_an_exit_code_of_the_wrong_type_is_omitted(exit_code: Any) -> None
 async def test_a_refusal_of_a_frame_with_very_long_names_fits_a_frame() -> None:
     table = Table()
     _, session_id = await running(table)
-    await table.send(session_id, "tool.invoke.result", p.ToolResult(
-        invocation_id="i" * 500_000, status="ok", output_type="text", output="", duration_ms=1))
+    shell = await table.lane(session_id)
+    wire = Wire("x" * 500_000, msgspec.Raw(b"null"), "m", session_id, shell.lane.state.last_seq + 1)
+    await shell.call(InvalidFrameReceived(shell.lane.state.last_seq, wire, b"{}", Code.INVALID_FRAME,
+                                          f"{wire.type}: $.payload: is missing"))
     error = table.wire.last("session.error").payload
-    assert error.error_code == "UNKNOWN_TURN"
+    assert error.error_code == "INVALID_FRAME"
     assert len(error.message) < 2_000
 
 

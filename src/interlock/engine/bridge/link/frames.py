@@ -47,8 +47,9 @@ from interlock.protocol.codes import MEANINGS, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame, Wire
 from interlock.protocol.hold import BELOW, PROGRAM
 from interlock.protocol.integers import whole
+from interlock.protocol.limits import MAX_ID_CHARS
 from interlock.protocol.resources import Denial, Notice, OfferedOption
-from interlock.session.turn import MAX_ID_CHARS, Refusal
+from interlock.session.turn import Refusal
 
 SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
 """Refusals that do not concern the prompt itself: it crossed a turn, a restart, or an idle agent's close (C-8)."""
