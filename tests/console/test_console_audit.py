@@ -25,7 +25,7 @@ def test_the_gateways_own_log_is_verified_and_its_checkpoint_stored(browser: Any
     with page_of(browser, stack) as page:
         page.get_by_role("link", name="Audit").click()
         page.wait_for_url("**/console/audit")
-        assert verdict(page).state == "whole"
+        assert verdict(page).state == "verified"
         assert "Verified: records 1 to " in page.locator(".verdict").inner_text()
         assert "had no checkpoint" in page.locator(".verdict").inner_text()
         page.get_by_role("button", name="Verify again").click()
@@ -61,11 +61,11 @@ def test_the_page_and_python_find_the_same_first_invalid_record(browser: Any, st
         for number, mutation in enumerate([*MUTATIONS] * ROUNDS):
             records = make_log(dice, dice.randrange(2, 14))
             if number < len(MUTATIONS):
-                assert imposter.check(lines_of(records, signed(records))).state == "whole"
+                assert imposter.check(lines_of(records, signed(records))).state == "verified"
             mutant = mutation(dice, records)
             expected = verify(mutant.lines, KEY.public_key())
             kind = "record changed" if expected.kind == "bit flipped" else expected.kind and str(expected.kind)
-            state = "whole" if kind is None else "bad"
+            state = "verified" if kind is None else "bad"
             assert imposter.check(mutant.lines) == (state, kind, expected.seq), mutant.kind
             kinds.add(kind)
     assert len(kinds) >= 8
@@ -83,7 +83,7 @@ def test_a_browser_remembers_the_log_that_it_verified(browser: Any, stack: Stack
             mutant = next(one for one in made if verify(one.lines, KEY.public_key()).kind is None)
             assert mutant.kept is not None
             expected = compare(mutant.lines, mutant.kept, KEY.public_key())
-            assert imposter.check(mutant.lines).state == "whole"
+            assert imposter.check(mutant.lines).state == "verified"
             assert imposter.check(mutant.lines, mutant.kept) == ("bad", str(expected.kind), expected.seq)
 
 
@@ -91,11 +91,11 @@ def test_a_browser_remembers_the_log_that_it_verified(browser: Any, stack: Stack
 def test_a_pinned_key_takes_precedence(browser: Any, stack: Stack) -> None:
     with page_of(browser, stack) as page:
         opened(page, stack)
-        assert verdict(page).state == "whole"
+        assert verdict(page).state == "verified"
         page.get_by_text("Fingerprint of the key").click()
         page.get_by_label("Fingerprint that you got").fill("00" * 32)
         page.get_by_role("button", name="Pin this key").click()
-        page.get_by_text("It is not the fingerprint").wait_for()
+        page.get_by_text("This is not the fingerprint").wait_for()
         page.get_by_label("Fingerprint that you got").fill(stack.get("/v1/audit/key")["sha256"])
         page.get_by_role("button", name="Pin this key").click()
         page.get_by_text("Pinned in this browser.").wait_for()

@@ -77,7 +77,7 @@ FORGED_PROOFS: dict[str, Lie] = {
 
 def test_the_gateways_own_log_continues_and_a_record_is_proven(page: Any, stack: Stack) -> None:
     opened(page, stack)
-    assert verdict(page).state == "whole"
+    assert verdict(page).state == "verified"
     asked(stack, "true", "proven")
     page.reload()
     assert verdict(page).state == "continued"
@@ -86,7 +86,7 @@ def test_the_gateways_own_log_continues_and_a_record_is_proven(page: Any, stack:
     page.locator("[data-proven=included]").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_role("button", name="Verify every record").click()
-    page.locator(".verdict[data-state=whole]").wait_for()
+    page.locator(".verdict[data-state=verified]").wait_for()
 
 
 def test_each_record_of_trees_of_many_sizes_is_proven(page: Any, imposter: Imposter) -> None:

@@ -1,6 +1,6 @@
-/** Bytes, hexadecimal digits, base64 and hashes. */
-import {hmac as hmacOf} from '@noble/hashes/hmac.js';
-import {sha256 as hashOf} from '@noble/hashes/sha2.js';
+/** Conversions of bytes (hexadecimal, base64, UTF-8), and hashes. */
+import {hmac as nobleHmac} from '@noble/hashes/hmac.js';
+import {sha256 as nobleSha256} from '@noble/hashes/sha2.js';
 
 export type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -23,7 +23,7 @@ export function unhex(text: string): Bytes {
   return bytes;
 }
 
-/** Read base64 in its one form; null if the text is in another. */
+/** Decode canonical base64; null for any other text. */
 export function unbase64(text: string): Bytes | null {
   try {
     const binary = atob(text);
@@ -33,7 +33,7 @@ export function unbase64(text: string): Bytes | null {
   }
 }
 
-export function joined(...parts: Uint8Array[]): Bytes {
+export function concat(...parts: Uint8Array[]): Bytes {
   const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (const part of parts) {
@@ -47,24 +47,24 @@ export function isEqual(one: Uint8Array, other: Uint8Array): boolean {
   return one.length === other.length && one.every((byte, at) => byte === other[at]);
 }
 
-// Not by WebCrypto: each of its digests crosses to another thread and back, which costs more than the hash of a record.
+// Not WebCrypto: each of its digests is computed on another thread, and the round trip costs more than hashing a record.
 export function sha256(bytes: Uint8Array): Bytes {
-  return hashOf(bytes) as Bytes;
+  return nobleSha256(bytes) as Bytes;
 }
 
 const LEAF = new Uint8Array([0]);
 const NODE = new Uint8Array([1]);
 
-/** The hash of a leaf of a Merkle tree (RFC 6962). */
-export function leafOf(bytes: Uint8Array): Bytes {
-  return hashOf.create().update(LEAF).update(bytes).digest() as Bytes;
+/** Return the hash of a leaf of a Merkle tree (RFC 6962). */
+export function leafHash(bytes: Uint8Array): Bytes {
+  return nobleSha256.create().update(LEAF).update(bytes).digest() as Bytes;
 }
 
-/** The hash of a node of a Merkle tree above two others. */
-export function nodeOf(left: Uint8Array, right: Uint8Array): Bytes {
-  return hashOf.create().update(NODE).update(left).update(right).digest() as Bytes;
+/** Return the hash of an inner node of a Merkle tree, from its two children. */
+export function nodeHash(left: Uint8Array, right: Uint8Array): Bytes {
+  return nobleSha256.create().update(NODE).update(left).update(right).digest() as Bytes;
 }
 
 export function hmac(key: Uint8Array, message: Uint8Array): Bytes {
-  return hmacOf(hashOf, key, message) as Bytes;
+  return nobleHmac(nobleSha256, key, message) as Bytes;
 }

@@ -4,7 +4,7 @@ const MAX_DEPTH = 16;
 const NON_ASCII = /[^\0-\x7f]/;
 const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
 
-/** Write a parsed value in its one form: members sorted by UTF-16 code units, no blanks. */
+/** Serialize a parsed value in canonical form: members sorted by UTF-16 code units, no whitespace. */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);

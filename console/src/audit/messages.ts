@@ -1,6 +1,6 @@
 /** Messages of the audit view, loaded with it. */
 import {words} from '../language.svelte';
-import type {Kind} from './logVerifier';
+import type {Tampering} from './logVerifier';
 
 const english = {
   absent: 'This record is not in the log that is signed.',
@@ -13,7 +13,7 @@ const english = {
   checking: 'Verifying: {0} of about {1} records…',
   command: 'Task',
   continued: 'Verified: the log of {0} records, signed by the key below, continues unchanged from the {1} that this browser knew.',
-  eachChecked: 'Each record up to {0} was checked by itself on {1}; one that you open is proven to be in the log.',
+  eachChecked: 'Each record up to {0} was checked individually on {1}; a record that you open is proven to be in the log.',
   erased: 'Personal data of {0} records was erased, and the log says by whom.',
   failed: 'The log could not be verified: {0}',
   fingerprint: 'Fingerprint of the key (SHA-256)',
@@ -22,7 +22,7 @@ const english = {
   filters: 'Search the log',
   from: 'From',
   honest: 'This page and the key come from the same gateway. A gateway that lies can lie here as well: compare the key’s fingerprint with one that you got another way and pin it, or run the verifier on an export.',
-  included: 'In the log at its place, as signed over {0} records: proven by {1} hashes.',
+  included: 'Included at its position in the signed log of {0} records: proven by {1} hashes.',
   insecure: 'Browsers check signatures only on localhost or over HTTPS. Open the console there.',
   keptNone: 'This browser had no checkpoint of this log. It keeps this one.',
   kept: 'The log continues from the checkpoint that this browser kept: {0} records, {1}.',
@@ -32,8 +32,8 @@ const english = {
   none: 'No record matches.',
   notProven: 'Whether this record is in the log could not be verified: {0}',
   notSigned: 'This record is not signed yet.',
-  notWritten: 'This is not the record that was written: its hash is another, or its form.',
-  notOne: 'It is not the fingerprint of the key that this gateway sends. Do not trust the log until you know why.',
+  notWritten: 'This is not the record that was written: its hash or its format differs.',
+  notOne: 'This is not the fingerprint of the key that this gateway sends. Do not trust the log until you know why.',
   otherLog: 'This browser kept a checkpoint of another log: {0}. If this gateway was set up again, forget it.',
   pin: 'Pin this key',
   pinned: 'Pinned in this browser.',
@@ -106,22 +106,22 @@ const korean: Record<keyof typeof english, string> = {
   atRecord: '처음 잘못된 기록: {0}.',
 };
 
-const kinds: Record<'en' | 'ko', Record<Kind, string>> = {
+const tamperings: Record<'en' | 'ko', Record<Tampering, string>> = {
   en: {
-    'record changed': 'A record is not what was written.',
-    'hash changed': 'The hash of a record is not the one that was written.',
-    'personal data changed': 'A personal value is not the one that the record commits to.',
-    'personal data missing': 'A personal value is gone, and no signed record says who erased it.',
-    inserted: 'A record was put in that does not belong there.',
+    'record changed': 'A record was changed.',
+    'hash changed': 'The hash of a record was changed.',
+    'personal data changed': 'A personal value does not match the commitment of its record.',
+    'personal data missing': 'A personal value is missing, and no signed record documents its erasure.',
+    inserted: 'A record was inserted.',
     removed: 'A record is missing.',
-    reordered: 'Records are not in their order.',
-    'cut tail': 'Records at the end are missing that were signed.',
-    rewritten: 'Records were replaced: they do not add up to the signed Merkle root.',
+    reordered: 'Records are out of order.',
+    'cut tail': 'Signed records at the end are missing.',
+    rewritten: 'Records were replaced: they do not match the signed Merkle root.',
     'bad signature': 'A checkpoint is not signed by this key.',
     'checkpoint missing': 'The log has no signed checkpoint.',
-    'unsigned tail': 'More records at the end are unsigned than a gateway leaves.',
-    'rolled back': 'The log is shorter than when this browser last saw it.',
-    forked: 'The log is another one than this browser last saw: what it saw was replaced.',
+    'unsigned tail': 'More records at the end are unsigned than a gateway leaves unsigned.',
+    'rolled back': 'The log is shorter than when this browser last verified it.',
+    forked: 'The log differs from the one that this browser last verified.',
   },
   ko: {
     'record changed': '기록이 처음 쓰인 것과 다릅니다.',
@@ -150,6 +150,7 @@ export function t(key: keyof typeof english, ...values: (string | number)[]): st
   });
 }
 
-export function sentenceOf(kind: Kind): string {
-  return kinds[words.language][kind];
+/** Return the message for a kind of tampering. */
+export function tamperingMessage(kind: Tampering): string {
+  return tamperings[words.language][kind];
 }

@@ -1,5 +1,5 @@
-/** One line of an exported audit log, in the only form that it may have. */
-import {hex, hmac, leafOf, unhex, utf8, type Bytes} from './bytes';
+/** Parses one line of an exported audit log, which has only one valid form. */
+import {hex, hmac, leafHash, unhex, utf8, type Bytes} from './bytes';
 import {canonical, isPlain} from './canonical';
 
 export interface AuditRecord {
@@ -17,28 +17,28 @@ export interface AuditRecord {
   personal?: Record<string, string>;
 }
 
-/** A line that was read. `hash` is what the line says, `digest` what its bytes hash to. */
+/** A parsed line. `hash` is the hash that the line states, `digest` the hash of its bytes. */
 export interface Line {
   seq: number;
   hash: string;
   record: AuditRecord;
   digest: Bytes;
-  /** Every personal value that is still there is the one that the record commits to. */
-  isOpened: boolean;
-  /** A personal value that the record commits to was erased. */
-  isClosed: boolean;
+  /** Every personal value that is present matches the record's commitment. */
+  isPersonalValid: boolean;
+  /** A personal value that the record commits to is missing. */
+  isPersonalErased: boolean;
 }
 
 const REQUIRED = ['id', 'tenant_id', 'seq', 'prev', 'at', 'who', 'action', 'meta'];
-const TEXTS = ['id', 'tenant_id', 'prev', 'at', 'action'];
-const OPTIONAL_TEXTS = ['command_id', 'session_id', 'approval_id'];
-const FRAME = /^\{"seq":([0-9]{1,16}),"hash":"([^"]*)",/;
+const REQUIRED_STRINGS = ['id', 'tenant_id', 'prev', 'at', 'action'];
+const OPTIONAL_STRINGS = ['command_id', 'session_id', 'approval_id'];
+const LINE_PREFIX = /^\{"seq":([0-9]{1,16}),"hash":"([^"]*)",/;
 const RECORD = '"record":';
 const PERSONAL = '"personal":';
 const SALT = /^[0-9a-f]{64}$/;
 const decoder = new TextDecoder('utf-8', {fatal: true, ignoreBOM: true});
 
-/** Read a record's line with its newline; null if it is not in its one form. */
+/** Parse the line of a record, with its newline; null if it is not in canonical form. */
 export function readLine(bytes: Uint8Array): Line | null {
   let text: string;
   try {
@@ -46,31 +46,31 @@ export function readLine(bytes: Uint8Array): Line | null {
   } catch {
     return null;
   }
-  const frame = FRAME.exec(text);
+  const prefix = LINE_PREFIX.exec(text);
   const at = text.indexOf(RECORD);
-  if (frame?.[1] === undefined || frame[2] === undefined || at < 0 || !text.endsWith('}\n')) return null;
+  if (prefix?.[1] === undefined || prefix[2] === undefined || at < 0 || !text.endsWith('}\n')) return null;
   const raw = text.slice(at + RECORD.length, -2);
-  const record = parsed(raw);
-  const personal = pairs(text.slice(frame[0].length, at));
-  const seq = Number(frame[1]);
-  if (!isRecord(record) || personal === null || String(seq) !== frame[1]) return null;
-  const committed = record.personal ?? {};
-  const isOpened = Object.entries(personal).every(([name, [salt, value]]) =>
-    SALT.test(salt) && hex(hmac(unhex(salt), utf8(`${name}\0${value}`))) === committed[name]);
+  const record = parseCanonical(raw);
+  const personal = parsePersonal(text.slice(prefix[0].length, at));
+  const seq = Number(prefix[1]);
+  if (!isRecord(record) || personal === null || String(seq) !== prefix[1]) return null;
+  const commitments = record.personal ?? {};
+  const isPersonalValid = Object.entries(personal).every(([name, [salt, value]]) =>
+    SALT.test(salt) && hex(hmac(unhex(salt), utf8(`${name}\0${value}`))) === commitments[name]);
   return {
-    seq, hash: frame[2], record, digest: leafOf(text.length === bytes.length ? bytes.subarray(at + RECORD.length, -2) : utf8(raw)), isOpened,
-    isClosed: Object.keys(committed).some((name) => !Object.hasOwn(personal, name)),
+    seq, hash: prefix[2], record, digest: leafHash(text.length === bytes.length ? bytes.subarray(at + RECORD.length, -2) : utf8(raw)), isPersonalValid,
+    isPersonalErased: Object.keys(commitments).some((name) => !Object.hasOwn(personal, name)),
   };
 }
 
-/** The number that a line begins with, whether or not the rest of it can be read. */
+/** Return the sequence number at the start of a line, whether or not the rest is valid. */
 export function numberOf(bytes: Uint8Array): number | null {
   const found = /^\{"seq":([0-9]{1,16}),/.exec(String.fromCharCode(...bytes.subarray(0, 32)));
   return found === null ? null : Number(found[1]);
 }
 
-/** A JSON value, if the text is its canonical form. */
-function parsed(text: string): unknown {
+/** Parse canonical JSON; undefined for any other text. */
+function parseCanonical(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text);
     return canonical(value) === text ? value : undefined;
@@ -79,14 +79,14 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The personal values between the frame of a line and its record; null if that part is in another form. */
-function pairs(between: string): Record<string, [string, string]> | null {
+/** Parse the personal values between the prefix of a line and its record; null if that part is invalid. */
+function parsePersonal(between: string): Record<string, [string, string]> | null {
   if (between === '') return {};
   if (!between.startsWith(PERSONAL) || !between.endsWith(',')) return null;
-  const value = parsed(between.slice(PERSONAL.length, -1));
+  const value = parseCanonical(between.slice(PERSONAL.length, -1));
   if (!isObject(value)) return null;
-  const every = Object.values(value);
-  return every.length > 0 && every.every((pair) =>
+  const pairs = Object.values(value);
+  return pairs.length > 0 && pairs.every((pair) =>
     Array.isArray(pair) && pair.length === 2 && pair.every((one) => typeof one === 'string' && isPlain(one)))
     ? value as Record<string, [string, string]> : null;
 }
@@ -99,20 +99,20 @@ function isRecord(value: unknown): value is AuditRecord {
   if (!isObject(value)) return false;
   const names = Object.keys(value);
   const {seq, who, meta, personal} = value;
-  const texts = [...TEXTS, ...OPTIONAL_TEXTS.filter((name) => Object.hasOwn(value, name))];
+  const strings = [...REQUIRED_STRINGS, ...OPTIONAL_STRINGS.filter((name) => Object.hasOwn(value, name))];
   return REQUIRED.every((name) => Object.hasOwn(value, name))
-    && names.every((name) => REQUIRED.includes(name) || OPTIONAL_TEXTS.includes(name) || name === 'personal')
-    && texts.every((name) => isText(value[name]))
+    && names.every((name) => REQUIRED.includes(name) || OPTIONAL_STRINGS.includes(name) || name === 'personal')
+    && strings.every((name) => isPlainString(value[name]))
     && typeof seq === 'number' && Number.isSafeInteger(seq) && seq > 0
-    && isObject(who) && Object.keys(who).length === 2 && isText(who.id) && isText(who.role)
-    && (!Object.hasOwn(value, 'personal') || isTexts(personal))
+    && isObject(who) && Object.keys(who).length === 2 && isPlainString(who.id) && isPlainString(who.role)
+    && (!Object.hasOwn(value, 'personal') || isStringMap(personal))
     && isObject(meta) && isPlain(meta);
 }
 
-function isText(value: unknown): boolean {
+function isPlainString(value: unknown): boolean {
   return typeof value === 'string' && isPlain(value);
 }
 
-function isTexts(value: unknown): boolean {
-  return isObject(value) && Object.keys(value).length > 0 && Object.values(value).every(isText);
+function isStringMap(value: unknown): boolean {
+  return isObject(value) && Object.keys(value).length > 0 && Object.values(value).every(isPlainString);
 }

@@ -1,55 +1,56 @@
-/** What this browser keeps of a log between visits, and the proof that the log continues from there. */
+/** The checkpoint that this browser stores between visits, and the proof that the log continues from it. */
 import {read} from '../api';
 import type {components} from '../api.generated';
 import type {Bytes} from './bytes';
-import {genuine, type Checkpoint} from './checkpoint';
-import {Bad} from './logVerifier';
-import {continues, hashesOf} from './proof';
+import {verifiedNote, type Checkpoint} from './checkpoint';
+import {TamperedLog} from './logVerifier';
+import {parseHashes, verifyConsistency} from './proof';
 
-const WITNESS = 'interlock.audit.witness';
+const STORAGE_KEY = 'interlock.audit.witness';
 
-/** A checkpoint that was checked, and up to where and when every record was; one that an earlier console kept was
- * checked record by record. */
-export interface Witness { note: string; at: string; whole?: {size: number; at: string} }
+/** A verified checkpoint, and up to which record and when each record was checked individually. An entry of an earlier
+ * console has no `whole`: all of its records were. */
+export interface StoredCheckpoint { note: string; at: string; whole?: {size: number; at: string} }
 
-export function stored(): Witness | null {
-  const text = localStorage.getItem(WITNESS);
-  return text === null ? null : JSON.parse(text) as Witness;
+export function load(): StoredCheckpoint | null {
+  const text = localStorage.getItem(STORAGE_KEY);
+  return text === null ? null : JSON.parse(text) as StoredCheckpoint;
 }
 
-export function store(witness: Witness): void {
-  localStorage.setItem(WITNESS, JSON.stringify(witness));
+export function store(stored: StoredCheckpoint): void {
+  localStorage.setItem(STORAGE_KEY, JSON.stringify(stored));
 }
 
 export function forget(): void {
-  localStorage.removeItem(WITNESS);
+  localStorage.removeItem(STORAGE_KEY);
 }
 
-/** How many records a note says that the log has; nothing of it is checked. */
+/** Return the size of the log that a note states, without verifying the note. */
 export function sizeOf(note: string): number {
   return Number(note.split('\n')[1]);
 }
 
-/** Read a note that was kept.
+/** Verify a stored note.
  *
- * Raises: Bad if this key did not sign it. */
-export async function knownOf(witness: Witness, key: Bytes): Promise<Checkpoint> {
-  const known = await genuine(witness.note, key);
-  if (known === null) throw new Bad('bad signature', null);
+ * Raises: TamperedLog if this key did not sign it. */
+export async function verifyStored(stored: StoredCheckpoint, key: Bytes): Promise<Checkpoint> {
+  const known = await verifiedNote(stored.note, key);
+  if (known === null) throw new TamperedLog('bad signature', null);
   return known;
 }
 
-/** Have the newest checkpoint signed, and check that the log continues from `known`; with the number of hashes that prove it.
+/** Have the gateway sign a new checkpoint, and verify that the log continues from `known`. Returns it with the number of hashes of the
+ * proof.
  *
- * Raises: Bad, and Refused if the gateway does not answer. */
-export async function follow(known: Checkpoint, key: Bytes): Promise<{checkpoint: Checkpoint; hashes: number}> {
-  const checkpoint = await genuine(await (await read.raw('/v1/audit/checkpoint')).text(), key);
-  if (checkpoint?.origin !== known.origin) throw new Bad('bad signature', null);
-  if (checkpoint.size < known.size) throw new Bad('rolled back', checkpoint.size + 1);
-  const proof = checkpoint.size === known.size ? [] : hashesOf((await read<components['schemas']['ConsistencyProof']>(
+ * Raises: TamperedLog; Refused if the gateway refuses. */
+export async function verifyNewest(known: Checkpoint, key: Bytes): Promise<{checkpoint: Checkpoint; hashes: number}> {
+  const checkpoint = await verifiedNote(await (await read.raw('/v1/audit/checkpoint')).text(), key);
+  if (checkpoint?.origin !== known.origin) throw new TamperedLog('bad signature', null);
+  if (checkpoint.size < known.size) throw new TamperedLog('rolled back', checkpoint.size + 1);
+  const proof = checkpoint.size === known.size ? [] : parseHashes((await read<components['schemas']['ConsistencyProof']>(
     `/v1/audit/proof/consistency?first=${known.size}&second=${checkpoint.size}`)).proof);
-  if (proof === null || !continues(known.size, known.root, checkpoint.size, checkpoint.root, proof)) {
-    throw new Bad('forked', null);
+  if (proof === null || !verifyConsistency(known.size, known.root, checkpoint.size, checkpoint.root, proof)) {
+    throw new TamperedLog('forked', null);
   }
   return {checkpoint, hashes: proof.length};
 }

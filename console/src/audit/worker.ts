@@ -1,10 +1,10 @@
-/** Downloads the log and checks it beside the page, so that the page stays usable. */
+/** Downloads and verifies the log in a worker, so that the page stays responsive. */
 import {unbase64} from './bytes';
-import {linesOf} from './lines';
-import {Bad, check, type Kind} from './logVerifier';
+import {splitLines} from './lines';
+import {TamperedLog, verifyLog, type Tampering} from './logVerifier';
 
 export interface Job {
-  /** The header's half of this tab's login. */
+  /** The half of this tab's login that is sent as a header. */
   half: string;
   /** The key in base64. */
   key: string;
@@ -13,8 +13,8 @@ export interface Job {
 
 export type Report =
   | {state: 'reading'; records: number}
-  | {state: 'whole'; records: number; signed: number; erased: number; origin: string; note: string; ms: number}
-  | {state: 'bad'; kind: Kind; seq: number | null}
+  | {state: 'verified'; records: number; signed: number; erased: number; origin: string; note: string; ms: number}
+  | {state: 'bad'; kind: Tampering; seq: number | null}
   | {state: 'failed'; reason: string};
 
 function send(report: Report): void {
@@ -24,20 +24,20 @@ function send(report: Report): void {
 async function run({half, key, kept}: Job): Promise<void> {
   const raw = unbase64(key);
   if (raw === null) throw new Error('The key is not base64.');
-  const began = performance.now();
-  const answer = await fetch('/v1/audit/export', {
+  const started_ms = performance.now();
+  const response = await fetch('/v1/audit/export', {
     headers: {'Interlock-Browser': half}, credentials: 'same-origin', cache: 'no-store'});
-  if (!answer.ok || answer.body === null) throw new Error(`HTTP ${answer.status}`);
-  const found = await check(linesOf(answer.body), raw, kept, (records) => { send({state: 'reading', records}); });
+  if (!response.ok || response.body === null) throw new Error(`HTTP ${response.status}`);
+  const found = await verifyLog(splitLines(response.body), raw, kept, (records) => { send({state: 'reading', records}); });
   send({
-    state: 'whole', records: found.records, signed: found.checkpoint.size, erased: found.erased,
-    origin: found.checkpoint.origin, note: found.checkpoint.note, ms: performance.now() - began,
+    state: 'verified', records: found.records, signed: found.checkpoint.size, erased: found.erased,
+    origin: found.checkpoint.origin, note: found.checkpoint.note, ms: performance.now() - started_ms,
   });
 }
 
 onmessage = (message: MessageEvent<Job>) => {
   run(message.data).catch((error: unknown) => {
-    if (error instanceof Bad) send({state: 'bad', kind: error.kind, seq: error.seq});
+    if (error instanceof TamperedLog) send({state: 'bad', kind: error.kind, seq: error.seq});
     else send({state: 'failed', reason: error instanceof Error ? error.message : String(error)});
   });
 };
