@@ -148,12 +148,12 @@ export async function logOut(): Promise<void> {
   }
 }
 
-/** All approvals that wait, oldest first. */
+/** All approvals that wait, oldest first. A page is as long as the gateway allows. */
 export async function pending(): Promise<Approval[]> {
   const found: Approval[] = [];
   let cursor = '';
   for (;;) {
-    const page = await read<components['schemas']['ApprovalPage']>(`/v1/approvals?state=pending&limit=100${cursor}`);
+    const page = await read<components['schemas']['ApprovalPage']>(`/v1/approvals?state=pending&limit=500${cursor}`);
     found.push(...page.items);
     if (!page.has_more || page.next_cursor === null) return found.sort((one, other) => one.created_at.localeCompare(other.created_at));
     cursor = `&cursor=${encodeURIComponent(page.next_cursor)}`;

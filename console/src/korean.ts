@@ -7,6 +7,7 @@ import type {Word} from './messages';
 export const page: Record<Word, string> = {
   allow: '한 번 허용',
   allowed: '허용됨',
+  another: '다른 승인자를 기다립니다',
   access: '키와 기기',
   agent: '에이전트',
   audit: '감사',
@@ -49,6 +50,7 @@ export const page: Record<Word, string> = {
   noAnswer: '게이트웨이가 응답하지 않았습니다. 연결되면 다시 시도하세요.',
   noGateway: '게이트웨이와 연결되어 있지 않습니다. 다시 시도하는 중…',
   notAllowed: '이 화면을 볼 수 있는 역할이 아닙니다.',
+  ofThem: '그중 {1} {0}표',
   onward: '결정한 뒤 다음 승인 열기',
   policy: '정책',
   reason: '이유 (선택)',
@@ -60,6 +62,7 @@ export const page: Record<Word, string> = {
   settings: '설정',
   runners: '러너',
   superseded: '새 요청으로 대체됨',
+  tally: '찬성 {1}표 중 {0}표',
   time: '시간',
   tooMany: '시도가 너무 많습니다. 잠시 기다리세요.',
   unfold: '{0}줄 모두 보기',
@@ -70,7 +73,6 @@ export const page: Record<Word, string> = {
   votes: '투표',
   waiting: '당신을 기다립니다',
   working: '보내는 중…',
-  yourVote: '투표가 반영되었습니다. 투표가 더 필요합니다.',
 };
 
 export const beside: Record<BesideWord, string> = {

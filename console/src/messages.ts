@@ -4,6 +4,7 @@
 export const english = {
   allow: 'Allow once',
   allowed: 'Allowed',
+  another: 'waiting for another approver',
   access: 'Keys & devices',
   agent: 'Agent',
   audit: 'Audit',
@@ -46,6 +47,7 @@ export const english = {
   noAnswer: 'The gateway did not answer. Try again once the connection is back.',
   noGateway: 'No connection to the gateway. Retrying…',
   notAllowed: 'Your role does not include this view.',
+  ofThem: '{0} of them {1}',
   onward: 'After a decision, open the next one',
   policy: 'Policy',
   reason: 'Reason (optional)',
@@ -57,6 +59,7 @@ export const english = {
   settings: 'Settings',
   runners: 'Runners',
   superseded: 'Replaced by a new request',
+  tally: '{0} of {1} yes votes',
   time: 'Time',
   tooMany: 'Too many attempts. Wait a moment.',
   unfold: 'Show all {0} lines',
@@ -67,7 +70,6 @@ export const english = {
   votes: 'Votes',
   waiting: 'Waiting for you',
   working: 'Sending…',
-  yourVote: 'Your vote counts. More are needed.',
 };
 
 export type Word = keyof typeof english;

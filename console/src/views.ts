@@ -1,6 +1,7 @@
 /** The views beside approvals: each has a URL and is loaded when it is opened. */
 import type {Component} from 'svelte';
 
+import type {Approval} from './api';
 import type {Word} from './messages';
 
 export interface View {
@@ -10,8 +11,8 @@ export interface View {
   roles: readonly string[];
   /** It is a tab of the inbox, and has no place of its own beside it. */
   isTab?: boolean;
-  /** `version` grows with each change of the tenant. */
-  load: () => Promise<{default: Component<{version: number}>}>;
+  /** `version` grows with each change of the tenant; `waiting` are the approvals that wait. */
+  load: () => Promise<{default: Component<{version: number; waiting: Approval[] | null}>}>;
 }
 
 function view(name: Word, load: View['load'], more: Partial<View> = {}): View {
@@ -30,13 +31,17 @@ export const views: readonly View[] = [
   view('settings', () => import('./settings/Settings.svelte')),
 ];
 
+type Opened = Pick<View, 'roles' | 'isTab' | 'load'>;
+
+const inbox: Opened = {roles: [], isTab: true, load: () => import('./Inbox.svelte')};
+
 /** What is shown at an address that names no view. */
-const notFound: Pick<View, 'roles' | 'isTab' | 'load'> = {roles: [], load: () => import('./notfound/NotFound.svelte')};
+const notFound: Opened = {roles: [], load: () => import('./notfound/NotFound.svelte')};
 
 /** One thing of a view, by its id. */
 const PART = /^\/console\/\w+\/[\w-]{1,64}$/;
 
-/** The view of a path; null for the inbox. */
-export function viewAt(path: string): typeof notFound | null {
-  return path === '/console/' ? null : views.find((view) => path === view.path || path.startsWith(`${view.path}/`) && PART.test(path)) ?? notFound;
+/** The view of a path. */
+export function viewAt(path: string): Opened {
+  return path === '/console/' ? inbox : views.find((view) => path === view.path || path.startsWith(`${view.path}/`) && PART.test(path)) ?? notFound;
 }

@@ -124,7 +124,7 @@ def test_an_approval_decided_elsewhere_disappears(browser: Any, stack: Stack) ->
         answered(stack, approval, "deny")
         page.get_by_text("touch elsewhere").wait_for(state="detached")
         page.goto(f"{origin(stack)}/a/{approval}")
-        page.get_by_text("Denied").wait_for()
+        page.get_by_text("Denied", exact=True).wait_for()
         assert page.get_by_role("button", name="Allow once").count() == 0
 
 

@@ -27,7 +27,10 @@ effect = "ask"
 door = "tool"
 command = "touch two.*"
 required = 2
+deny_threshold = 2
 """
+
+ANOTHER = "1 of 2 yes votes; waiting for another approver"
 
 LOSE = """() => {
   const sent = window.fetch;
@@ -67,10 +70,11 @@ def test_a_person_who_has_voted_sees_that_again_and_no_buttons(browser: Any, sta
     approval = asked(stack, "touch two-again", "again")
     with page_of(browser, stack, f"/console/a/{approval}") as page:
         allow(page)
-        page.get_by_text("Your vote counts").wait_for()
+        page.get_by_text(ANOTHER).wait_for()
         page.reload()
-        page.get_by_text("Your vote counts").wait_for()
+        page.get_by_text(ANOTHER).wait_for()
         assert page.get_by_role("button", name="Deny").count() == 0
+        page.get_by_text("1 of 2 yes votes · user:owner: Allowed").wait_for()
         vote_as_ann(stack, approval, "approve")
         page.get_by_text("Decided by user:ann").wait_for()
 
@@ -80,10 +84,50 @@ def test_whose_answer_was_lost_sees_that_the_vote_counts(browser: Any, stack: St
     with page_of(browser, stack, f"/console/a/{approval}") as page:
         page.evaluate(LOSE)
         allow(page)
-        page.get_by_text("Your vote counts").wait_for()
+        page.get_by_text(ANOTHER).wait_for()
         assert page.get_by_text("The gateway did not answer").count() == 0
     answered(stack, approval, "grant")
+    vote_as_ann(stack, approval, "approve")
+
+
+def test_the_list_and_its_count_name_what_waits_for_another_approver(browser: Any, stack: Stack) -> None:
+    voted = asked(stack, "touch two-listed", "listed")
+    with page_of(browser, stack) as page, page_of(browser, stack) as other:
+        rows = page.get_by_role("listitem")
+        rows.filter(has_text="touch two-listed").wait_for()
+        assert page.get_by_text(ANOTHER).count() == 0
+        assert page.title() == "(1) Interlock"
+        answered(stack, voted, "grant")
+        rows.filter(has_text=ANOTHER).wait_for()
+        assert page.title() == "Interlock"
+        own = asked(stack, "touch two-next", "next")
+        rows.filter(has_text="touch two-next").wait_for()
+        assert ["two-next" in row for row in rows.all_inner_texts()] == [True, False]
+        other.goto(f"{origin(stack)}/console/a/{voted}")
+        assert (other.get_by_role("link", name="Next approval").get_attribute("href") or "").endswith(own)
+    for approval in (own, voted):
+        vote_as_ann(stack, approval, "approve")
+    answered(stack, own, "grant")
+
+
+def test_a_vote_for_a_no_is_named_as_one_with_its_reason(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "touch two-no", "no")
+    with page_of(browser, stack, f"/console/a/{approval}") as page:
+        answered(stack, approval, "deny", "not today")
+        page.get_by_text("0 of 2 yes votes · user:owner: Denied (not today)").wait_for()
     vote_as_ann(stack, approval, "deny")
+
+
+def test_a_changed_input_for_an_agent_that_takes_none_is_a_refused_vote(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "touch untaken", "untaken")
+    with page_of(browser, stack, f"/console/a/{approval}") as page:
+        page.get_by_text("Save a rule or edit the input").click()
+        page.get_by_text("Change the input", exact=True).click()
+        page.get_by_text("If the agent takes no changed input, the vote is refused.").wait_for()
+        page.get_by_role("button", name="Allow the changed input once", disabled=False).click()
+        page.get_by_role("alert").get_by_text("does not take a changed input").wait_for()
+        page.get_by_role("button", name="Allow once").wait_for()
+    answered(stack, approval, "deny")
 
 
 def test_an_advice_to_try_again_disappears_once_another_person_has_decided(browser: Any, stack: Stack) -> None:

@@ -21,6 +21,7 @@ from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.identifiers import tenant_stream
 from interlock.protocol.limits import MAX_CARD_CHATS, MAX_CARDS
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal, SigningKeyRecord
@@ -28,6 +29,7 @@ from interlock.protocol.resources import (
     Actor,
     CardsBody,
     CommandBody,
+    FeedEvent,
     GrantBody,
     Passkey,
     Remembering,
@@ -75,6 +77,22 @@ async def test_a_vote_can_be_withdrawn_before_the_decision_and_both_are_recorded
         "vote", "withdraw", "vote", "vote", "approve"]
     with pytest.raises(Problem, match="already granted"):
         await table.engine.withdraw(LEE, approval_id, remember)
+
+
+@pytest.mark.req("P-3", "P-5")
+async def test_every_vote_and_withdrawal_is_in_the_tenants_feed() -> None:
+    table = Table(TWO)
+    approval_id = await held(table)
+    await cast(table, approval_id, KIM)
+    await cast(table, approval_id, KIM)
+    await table.engine.withdraw(KIM, approval_id, remember)
+    await cast(table, approval_id, LEE)
+    await cast(table, approval_id)
+    feed = [msgspec.json.decode(one.body, type=FeedEvent)
+            for one in await table.ledger.events("default", tenant_stream("default"), 0, 100)]
+    assert [(one.state, one.by) for one in feed if one.event == "approval"] == [
+        ("pending", "gateway"), ("pending", "user:kim"), ("pending", "user:kim"), ("pending", "user:lee"),
+        ("granted", "user:owner")]
 
 
 @pytest.mark.req("P-3", "U-1", "H-5")

@@ -84,7 +84,9 @@ def vote(lane: Lane, principal: Principal, approval_id: str, body: GrantBody, co
     kept = lane.keep_approval(msgspec.structs.replace(record, approval=approval))
     lane.audit("vote", who, _vote_meta(approval, ballot, body), command_id=approval.command_id, approval_id=approval.id,
                personal={"comment": body.comment})
-    if counted.outcome in ("granted", "denied"):
+    if counted.outcome == "counted":
+        lane.feed_approval(kept, who["id"])
+    else:
         lane.record_approval(kept, who)
         if approval.budget is not None:
             budget_decisions.decided(lane, approval, who)
