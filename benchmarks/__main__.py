@@ -33,7 +33,8 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=(), metavar="NAME",
                         help="which servers peers measures, by the names of its table (default: all that are here)")
     parser.add_argument("--rounds", type=int, default=3,
-                        help="how often peers measures each server, one after the other (default: %(default)s)")
+                        help="how often peers measures each server, one after the other, and cluster the takeover of "
+                             "--orphans (default: %(default)s)")
     parser.add_argument("--page", type=Path, metavar="FILE",
                         help="a page in which peers puts its table, between the markers that it has")
     parser.add_argument("--kills", type=int, default=100,
@@ -52,9 +53,16 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, nargs="+", metavar="N",
                         help="of cluster with --rtt: let a gateway of a simulated cluster die under so many sessions; "
                              "10,000 take minutes")
+    parser.add_argument("--orphans", type=int, metavar="N",
+                        help="of cluster with --rtt: only how long it takes to take over this many sessions of a dead "
+                             "gateway, --rounds times")
+    parser.add_argument("--survivors", type=int, default=2, metavar="N",
+                        help="how many gateways take over the --orphans (default: %(default)s)")
     asked = parser.parse_args()
     if asked.rtt is not None and (asked.what != "cluster" or min(asked.rtt) <= 0):
         parser.error("--rtt is of `cluster`, in milliseconds above 0")
+    if asked.orphans is not None and asked.rtt is None:
+        parser.error("--orphans needs --rtt")
     if asked.what == "frames":
         report = frames.run(asked.seconds)
         text = frames_table(report)
@@ -93,6 +101,11 @@ def main() -> None:
     elif asked.what == "weight":
         report = footprint.run()
         text = footprint.table(report)
+    elif asked.what == "cluster" and asked.orphans is not None:
+        from benchmarks.cluster import takeover
+
+        report = takeover.run(asked.rtt, asked.orphans, asked.survivors, asked.rounds)
+        text = takeover.table(report)
     elif asked.what == "cluster" and asked.rtt is not None:
         from benchmarks.cluster import round_trips
 
