@@ -39,7 +39,7 @@ _LANES = Cost("lanes", 1, "beside")
 LEDGER = {"commit": Cost("ledger", 3, "together"),
           **dict.fromkeys(("session_clocks", "stored_lanes", "lane_histories", "runner_sessions"), _LANES)}
 """Operations that write to the ledger, and those that read lanes. All others read."""
-LEASES = {"renew": Cost("lease_renewal", 1), "take": Cost("leases", 5, "together"), "claim": Cost("leases", 4),
+LEASES = {"renew": Cost("lease_renewal", 1), "take": Cost("leases", 5, "together"), "claim": Cost("leases", 1),
           "begin": Cost("leases", 1), "release": Cost("leases", 1), "pass_on": Cost("leases", 1),
           "join": Cost("leases", 1), "leave": Cost("leases", 1), "attach": Cost("leases", 1),
           "update": Cost("leases", 1), "detach": Cost("leases", 1)}

@@ -10,7 +10,7 @@ import importlib
 import json
 
 from backends.entity_reads import entity_reads
-from interlock.backends.postgres import entities
+from interlock.backends.postgres import entities, lane_takeover
 from interlock.ports.entities import ENTITIES
 
 MODULES = ("entries", "leases", "lane_takeover", "lease_renewal", "queries", "statements", "transcripts")
@@ -26,6 +26,8 @@ def all_statements(further: tuple[str, ...] = ()) -> dict[str, str]:
             if name.isupper() and not name.startswith("_") and isinstance(value, str) and value.startswith(
                     tuple(f"{before}{verb}" for verb in VERBS for before in ("", "\n"))):
                 found[f"{module}.{name}"] = value
+    parts = ", ".join(f"{name} AS ({sql})" for name, sql in lane_takeover.CLAIM)
+    found["lane_takeover.CLAIM"] = f"WITH {parts} SELECT numbers FROM changed"
     queries = importlib.import_module("interlock.backends.postgres.queries")
     found["queries.commands"] = queries.commands(("state", "agent_id", "session_id", "actor_id", "type"), paged=True)
     for one in entity_reads():

@@ -166,7 +166,7 @@ BY_PLAN = {"queries.IF_OLD", "queries.OLD_SESSIONS"}
 
 LOCKS = re.compile(r"\bFOR (NO KEY )?(UPDATE|SHARE)\b")
 OF_ONE_TENANT = re.compile(r"\btenant_id = \$\d\b")
-LOCK_SEVERAL = {"lane_takeover.HOLD", "lane_takeover.HOLD_FREE", "statements.HOLD_HEADS", "statements.HOLD_LANES"}
+LOCK_SEVERAL = {"lane_takeover.HOLD", "lane_takeover.CLAIM", "statements.HOLD_HEADS", "statements.HOLD_LANES"}
 """Statements that lock rows of several tenants, which a distributed form takes for one tenant at a time alone."""
 
 

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from backends.postgres import carried
+from backends.postgres.statements import all_statements
 from interlock.backends.postgres import lane_takeover
 from interlock.backends.postgres import leases as statements
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import PostgresLeases, open_leases
 from interlock.ports.leases import Instance, Lease, RunnerLocation
 from interlock.ports.ledger import LaneName
+from interlock.ports.trips import counting
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
 FIRST, SECOND = LaneName("t1", "s/1"), LaneName("t1", "s/2")
@@ -139,6 +141,60 @@ async def test_lanes_of_one_name_are_claimed_for_their_own_tenants(postgres_by_t
         assert both == [Lease(3, "a"), Lease(1, "b")]
     finally:
         await leases.close()
+
+
+async def test_a_claim_is_one_round_trip_however_many_lanes_it_has(leases: dict[str, PostgresLeases]) -> None:
+    here, lanes = leases["a"], [LaneName("t1", f"s/{at}") for at in range(40)]
+    await here.join(Instance("dead", ""), LONG_MS)
+    await asyncio.gather(*(here.take(lane, "dead") for lane in lanes))
+    await here.leave("dead")
+    for portion in (lanes[:1], lanes[1:]):
+        with counting() as spent:
+            assert await here.claim([(lane, None) for lane in portion], "a") == dict.fromkeys(portion, 2)
+        assert spent.in_a_row == 1
+
+
+async def test_locked_and_frozen_orphans_are_left_out_of_a_claim(leases: dict[str, PostgresLeases], other: Any) -> None:
+    here = leases["a"]
+    await here.join(Instance("dead", ""), LONG_MS)
+    for lane in (FIRST, SECOND):
+        await here.take(lane, "dead")
+    await here.leave("dead")
+    async with other.transaction():
+        await other.execute("SELECT * FROM lane WHERE name = 's/1' FOR SHARE")
+        assert await here.claim([(FIRST, None), (SECOND, None)], "a") == {SECOND: 2}
+    await other.execute("UPDATE lane SET frozen = true WHERE name = 's/1'")  # Its tenant is being moved.
+    assert await here.claim([(FIRST, None), (SECOND, None)], "a") == {}
+    await other.execute("UPDATE lane SET frozen = false")
+    assert await here.claim([(FIRST, None), (SECOND, None)], "a") == {FIRST: 2}
+
+
+async def test_a_claim_leaves_a_lane_to_a_gateway_that_joined_and_claimed_it_meanwhile(
+        leases: dict[str, PostgresLeases], other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # That gateway is not alive as the statement sees it, which began before.
+    here = leases["a"]
+    await here.join(Instance("dead", ""), LONG_MS)
+    for lane in (FIRST, SECOND):
+        await here.take(lane, "dead")
+    await here.leave("dead")
+    waiting = "EXISTS (SELECT 1 FROM alive, pg_advisory_xact_lock_shared(1))"
+    parts = [(name, sql.replace("EXISTS (SELECT 1 FROM alive)", waiting) if name == "held" else sql)
+             for name, sql in lane_takeover.CLAIM]
+    monkeypatch.setattr(lane_takeover, "CLAIM", parts)
+    await other.execute("SELECT pg_advisory_lock(1)")
+    claiming = asyncio.create_task(here.claim([(FIRST, None), (SECOND, None)], "a"))
+    await until_waiting(other, 1)
+    await leases["b"].join(Instance("new", ""), LONG_MS)
+    assert await leases["b"].take(FIRST, "new") == Lease(2, "new")
+    await other.execute("SELECT pg_advisory_unlock(1)")
+    assert await claiming == {SECOND: 2}
+    assert await leases["b"].owned([FIRST], "new") == {FIRST: 2}
+
+
+async def test_lanes_are_claimed_by_their_keys(other: Any) -> None:
+    await other.execute("SET enable_seqscan = off")
+    plan = await carried.generic_plan(other, all_statements()["lane_takeover.CLAIM"])
+    assert None not in carried.indexes(plan, "lane")
 
 
 @pytest.mark.parametrize("statement", ["ORPHANS", "SURVEY"])

@@ -16,7 +16,7 @@ from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import LINK_FAULTS, is_answered, is_away, is_in_the_way
-from interlock.backends.postgres.single import CHECKS, NOTED_CHANGE, NotAtOnce, Reason, Single
+from interlock.backends.postgres.single import CHECKS, NotAtOnce, NotedChange, Reason, Single
 from interlock.backends.postgres.texts import held_lane
 from interlock.backends.postgres.transaction import AuditHead, CommitGroup
 from interlock.command.audit.audit import CHECKPOINT_FACT, TailBound
@@ -90,12 +90,12 @@ class AtOnce:
             await self._read_heads(connection, tenants)
         raise AssertionError("the last try returns or raises")
 
-    async def change(self, connection: PostgresConnection, mark: TransactionMark, sql: str,
-                     values: Sequence[object]) -> Sequence[int]:
-        """Run one statement that changes rows; returns how many, in a list. Raises `LINK_FAULTS`, and InDoubt."""
+    async def change(self, connection: PostgresConnection, mark: TransactionMark, change: NotedChange) -> Sequence[int]:
+        """Run one statement that changes rows; returns the numbers that it notes. Raises `LINK_FAULTS`, and
+        InDoubt."""
         single = Single()
-        single.add([("changed", sql)], values)
-        single.add([("noted", NOTED_CHANGE)], mark)
+        single.add(change.parts, change.values)
+        single.add([("noted", change.noted)], mark)
         single.check("decided", "noted", 1)
         return await _sent(connection, single)
 

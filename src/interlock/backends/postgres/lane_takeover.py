@@ -1,4 +1,5 @@
-"""Taking of lanes: all waiting ones are taken in one transaction, with as many statements for one lane as for 256."""
+"""Taking of lanes: all waiting ones are taken in one transaction, with as many statements for one lane as for 256; and
+claims of orphaned lanes, each of them one statement."""
 
 from __future__ import annotations
 
@@ -22,13 +23,11 @@ FROM lane JOIN unnest($2::text[], $3::text[]) AS given (tenant_id, name) USING (
 ORDER BY lane.name FOR UPDATE OF lane
 """
 """A transaction that takes lanes waits here for the commits under their epochs, and for others that take them."""
-_HELD = """
-WITH alive AS ({alive}), held AS ({hold})
+HOLD = f"""
+WITH alive AS ({ALIVE}), held AS ({_HOLD})
 SELECT held.* FROM (SELECT count(*) AS there FROM alive) AS asker LEFT JOIN held ON true WHERE there > 0
 """
-HOLD = _HELD.format(alive=ALIVE, hold=_HOLD)
 """Returns no row if the caller is not alive, and a row of nulls if there is no lane."""
-HOLD_FREE = _HELD.format(alive=ALIVE, hold=f"{_HOLD} SKIP LOCKED")
 NAME_LANES = """
 INSERT INTO lane (tenant_id, name, epoch)
 SELECT tenant_id, name, 0 FROM unnest($1::text[], $2::text[]) AS given (tenant_id, name)
@@ -47,15 +46,47 @@ WITH whose AS (
     UPDATE lane SET epoch = lane.epoch + 1, instance_id = $5 FROM whose
     WHERE lane.tenant_id = whose.tenant_id AND lane.name = whose.name
       AND coalesce(whose.linked, whose.owner, $5) = $5 AND NOT lane.frozen
-      AND (whose.owner IS NULL OR NOT $6::boolean)
     RETURNING lane.tenant_id, lane.name, lane.epoch
 )
 SELECT whose.tenant_id, whose.name, coalesce(whose.linked, whose.owner), taken.epoch
 FROM whose LEFT JOIN taken USING (tenant_id, name)
 """
 """For each locked lane: the live instance that its runner is attached to, or otherwise its owner if that is alive; and
-the new epoch if it was taken, since there is no such instance or it is the caller. With $6 not from a live owner. Of a
-frozen lane, whose tenant is being moved, neither."""
+the new epoch if it was taken, since there is no such instance or it is the caller. Of a frozen lane, whose tenant is
+being moved, neither."""
+CLAIM = (
+    ("alive", ALIVE),
+    ("given", """
+SELECT * FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS given (tenant_id, name, runner_id, place)
+"""),
+    ("dead", """
+SELECT DISTINCT lane.instance_id FROM lane JOIN given USING (tenant_id, name)
+WHERE lane.instance_id <> '' AND NOT EXISTS (
+    SELECT 1 FROM instance WHERE instance.instance_id = lane.instance_id AND expires_ms > interlock_now_ms())
+"""),
+    ("held", """
+SELECT lane.tenant_id, lane.name,
+    (SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
+     WHERE tenant_id = given.tenant_id AND runner_id = given.runner_id
+       AND expires_ms > interlock_now_ms()) AS linked
+FROM lane JOIN given USING (tenant_id, name) JOIN dead USING (instance_id)
+WHERE EXISTS (SELECT 1 FROM alive) AND NOT lane.frozen
+ORDER BY lane.name FOR UPDATE OF lane SKIP LOCKED
+"""),
+    ("taken", """
+UPDATE lane SET epoch = lane.epoch + 1, instance_id = $1 FROM held
+WHERE lane.tenant_id = held.tenant_id AND lane.name = held.name AND coalesce(held.linked, $1) = $1
+RETURNING lane.tenant_id, lane.name, lane.epoch
+"""),
+    ("changed", """
+SELECT coalesce(array_agg(coalesce(taken.epoch, 0) ORDER BY place), '{}') AS numbers
+FROM given LEFT JOIN taken USING (tenant_id, name) WHERE EXISTS (SELECT 1 FROM alive)
+"""),
+)
+"""Parts of a statement. Its numbers are the new epochs of the given lanes in their order, 0 for those that were not
+claimed; none if the caller is not alive. An owner that is dead stays so. A row that another transaction has changed
+since the statement began is compared again as it is locked, so a lane that another gateway claimed meanwhile has
+another owner and is left out."""
 
 
 class _Asked(NamedTuple):
@@ -83,8 +114,12 @@ class Taking:
 
     async def claim(self, lanes: Mapping[LaneName, str | None], instance_id: str) -> dict[LaneName, int]:
         """See `Leases.claim`."""
-        leases = await self._writer.run(partial(_take, lanes=lanes, instance_id=instance_id, orphans=True))
-        return {lane: lease.epoch for lane, lease in leases.items()}
+        named = [held_lane(lane) for lane in lanes]
+        runners = [held(one) if one is not None else None for one in lanes.values()]
+        epochs = await self._writer.numbers(CLAIM, held(instance_id), *lane_columns(named), runners)
+        if lanes and not epochs:
+            raise _gone(instance_id)
+        return {lane: epoch for lane, epoch in zip(lanes, epochs, strict=True) if epoch}
 
     async def _take_all(self) -> None:
         while self._asked:
@@ -117,33 +152,31 @@ class Taking:
         return group
 
 
-async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | None], instance_id: str, *,
-                orphans: bool = False
+def _gone(instance_id: str) -> Gone:
+    return Gone(f"The instance {instance_id} was not renewed for too long, and is taken for dead.")
+
+
+async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | None], instance_id: str
                 ) -> dict[LaneName, Lease]:
-    """Take those of these lanes, each with its runner, that can be taken; returns (lane → its owner now). With
-    `orphans`, only those whose owner is dead and which no other transaction locks; the rest is omitted, and so are
-    frozen lanes in any case. Raises Gone."""
+    """Take those of these lanes, each with its runner, that can be taken; returns (lane → its owner now), without
+    frozen lanes. Raises Gone."""
     mine, asked = held(instance_id), {held_lane(lane): lane for lane in lanes}
-    rows = await connection.fetch(HOLD_FREE if orphans else HOLD, mine, *lane_columns(asked))
+    rows = await connection.fetch(HOLD, mine, *lane_columns(asked))
     if not rows:
-        raise Gone(f"The instance {instance_id} was not renewed for too long, and is taken for dead.")
+        raise _gone(instance_id)
     rows = [row for row in rows if row[0] is not None]
-    if not orphans:  # An orphan has a row, so none is created for it.
-        rows += await _named(connection, mine, asked.keys() - {_lane(row) for row in rows})
-    rows = [row for row in rows if row[3] or not orphans]
-    if not rows:
-        return {}
+    rows += await _named(connection, mine, asked.keys() - {_lane(row) for row in rows})
     runners = [lanes[asked[_lane(row)]] for row in rows]
     epochs = {_lane(row): int(row[2]) for row in rows}
     found = await connection.fetch(
         TAKE, *lane_columns(epochs), [held(one) if one is not None else None for one in runners],
-        [row[3] for row in rows], mine, orphans)
+        [row[3] for row in rows], mine)
     leases = dict[LaneName, Lease]()
     for tenant_id, name, holder, epoch in found:
         lane = LaneName(tenant_id, name)
         if epoch is not None:
             leases[asked[lane]] = Lease(epoch, instance_id)
-        elif not orphans and holder is not None:
+        elif holder is not None:
             leases[asked[lane]] = Lease(epochs[lane], given(holder))
     return leases
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 NOTED = """
 INSERT INTO writer (id, number, heads)
@@ -21,6 +21,11 @@ WHERE writer.number < excluded.number RETURNING heads
 """
 NOTED_CHANGE = """
 INSERT INTO writer (id, number, heads) SELECT $1::text, $2::bigint, ARRAY[(SELECT count(*) FROM changed)]
+ON CONFLICT (id) DO UPDATE SET number = excluded.number, heads = excluded.heads, at = excluded.at
+WHERE writer.number < excluded.number RETURNING heads
+"""
+NOTED_NUMBERS = """
+INSERT INTO writer (id, number, heads) SELECT $1::text, $2::bigint, (SELECT numbers FROM changed)
 ON CONFLICT (id) DO UPDATE SET number = excluded.number, heads = excluded.heads, at = excluded.at
 WHERE writer.number < excluded.number RETURNING heads
 """
@@ -46,6 +51,15 @@ Reason = Check | Literal["work", "writes", "bound"]
 number was abandoned; a transcript may not have begun; it is work that needs a transaction; its writes depend on each
 other; a log may be at its bound; or a batch was refused, which is identified step by step."""
 CHECKS: tuple[Check, ...] = get_args(Check)
+
+
+class NotedChange(NamedTuple):
+    """A statement that changes rows: its parts number their values together, and `noted` reads the one named
+    `changed`."""
+
+    parts: Sequence[tuple[str, str]]
+    values: Sequence[Any]
+    noted: str = NOTED_CHANGE
 
 
 class NotAtOnce(Exception):

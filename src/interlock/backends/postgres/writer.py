@@ -43,7 +43,7 @@ from interlock.backends.postgres.faults import (
     translate,
     why_away,
 )
-from interlock.backends.postgres.single import NotAtOnce, Reason
+from interlock.backends.postgres.single import NOTED_NUMBERS, NotAtOnce, NotedChange, Reason
 from interlock.backends.postgres.texts import held_lane, lane_columns
 from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit.audit import TailBound
@@ -63,7 +63,6 @@ TRIES_IN_THE_WAY = 8
 
 T = TypeVar("T")
 Work = Callable[[PostgresConnection], Awaitable[Any]]
-Change = tuple[str, tuple[Any, ...]]
 Measured = Callable[[int, float], None]
 """Receives how many batches a transaction had, and the seconds from its begin to its durability."""
 Stepwise = Callable[[Reason], None]
@@ -77,7 +76,7 @@ class _Job(NamedTuple):
 
     batch: WriteBatch | None
     work: Work | None
-    change: Change | None
+    change: NotedChange | None
     answer: asyncio.Future[Any]
     until_s: float
     spent: Trips
@@ -145,7 +144,13 @@ class PostgresWriter:
     async def change(self, sql: str, *values: Any) -> bool:
         """Run one statement that returns a row for each row that it changes, after what was submitted before, in one
         round trip; returns whether it changed any. Raises LedgerError."""
-        return await self._hand_over(None, None, (sql, values))
+        changed, = await self._hand_over(None, None, NotedChange([("changed", sql)], values))
+        return changed > 0
+
+    async def numbers(self, parts: Sequence[tuple[str, str]], *values: Any) -> Sequence[int]:
+        """Run one statement like `change`, made of named parts; returns the array `numbers` of its part `changed`, also
+        if the reply was lost and the writer's row has it. Raises LedgerError."""
+        return await self._hand_over(None, None, NotedChange(parts, values, NOTED_NUMBERS))
 
     async def close(self) -> None:
         """Finish what was submitted and close the connection. May be called again. While the server is unavailable this
@@ -163,7 +168,8 @@ class PostgresWriter:
             await close_quietly(self._connection)
             self._connection = None
 
-    async def _hand_over(self, batch: WriteBatch | None, work: Work | None = None, change: Change | None = None) -> Any:
+    async def _hand_over(self, batch: WriteBatch | None, work: Work | None = None, change: NotedChange | None = None
+                         ) -> Any:
         await self._room.acquire()
         try:
             if self._closed:
@@ -274,8 +280,8 @@ class PostgresWriter:
     async def _at_once(self, group: Sequence[_Job]) -> list[_Outcome]:
         """Commit a group by one statement. Raises NotAtOnce and faults of the server; nothing is committed then."""
         if (change := group[0].change) is not None:
-            changed, = await self._sent(group, lambda connection, mark: self._single.change(connection, mark, *change))
-            return [_Outcome(group[0].answer, changed > 0)]
+            found = await self._sent(group, lambda connection, mark: self._single.change(connection, mark, change))
+            return [_Outcome(group[0].answer, found)]
         made = self._single.gather([job.batch for job in group], self._bound)
         epochs = [epoch for job in group if job.batch is not None for epoch in job.batch.epochs]
         try:
