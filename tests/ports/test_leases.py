@@ -245,6 +245,21 @@ async def test_a_released_lane_has_no_owner_and_its_epochs_continue(store: Store
     assert await store.leases.take(named("s/1"), "b") == Lease(2, "b")
 
 
+async def test_the_next_expiry_is_that_of_the_live_instance_that_renewed_first(store: Store) -> None:
+    for name in ("a", "b"):
+        await store.leases.leave(name)
+    assert await store.leases.next_expiry_ms() is None
+    await store.leases.join(Instance("late", ""), 2 * INSTANCE_LIFE_MS)
+    await store.leases.join(Instance("soon", ""), INSTANCE_LIFE_MS)
+    expiry_ms = await store.leases.next_expiry_ms()
+    assert expiry_ms is not None
+    assert 0 < expiry_ms <= INSTANCE_LIFE_MS
+    await store.leases.leave("soon")
+    expiry_ms = await store.leases.next_expiry_ms()
+    assert expiry_ms is not None
+    assert INSTANCE_LIFE_MS < expiry_ms <= 2 * INSTANCE_LIFE_MS
+
+
 async def test_orphans_are_claimed_together_and_other_lanes_are_not(store: Store) -> None:
     await store.leases.join(Instance("c", ""))
     for lane in (named("s/1"), named("s/2"), named("s/3"), named("s/4")):

@@ -130,6 +130,11 @@ class Leases(Protocol):
         """Return the live instances, by id."""
         ...
 
+    async def next_expiry_ms(self) -> int | None:
+        """Return in how many milliseconds the first of the live instances is dead, unless it renews its lease; None if
+        none is alive."""
+        ...
+
     async def survey(self) -> Survey:
         """Return the live instances by id, with the number of lanes of each, and the store's version. One round
         trip."""

@@ -108,6 +108,23 @@ async def orphaned(town: Street, member: Member, *lanes: LaneName) -> None:
     await town.leases.leave(member.cluster.instance_id)
 
 
+async def test_the_next_look_for_orphans_is_when_a_lease_may_expire() -> None:
+    async with street(2) as town:
+        a, b = town.members
+        assert await a.cluster.take_over_all() == 1.0
+        town.clock.advance(INSTANCE_LIFE_MS - 400)
+        await a.cluster.renewal.once()
+        lane = LaneName("default", "s-1")
+        await town.leases.take(lane, b.cluster.instance_id)
+        assert await a.cluster.take_over_all() == 0.4
+        town.clock.advance(400)
+        assert await town.leases.orphans(10) == [lane]
+        assert await a.cluster.take_over_all() == 1.0
+        assert await town.leases.orphans(10) == []
+        for member in (a, b):
+            await member.cluster.settled()
+
+
 async def test_a_hanging_takeover_does_not_block_lease_renewal() -> None:
     async with street(2) as town:
         a, b = town.members
@@ -366,7 +383,7 @@ async def test_a_gateway_that_is_behind_claims_nothing_and_passes_on_unread_lane
         monkeypatch.setattr(due_sessions, "READ_AT_ONCE", 0)
         member, idle = LaneName("default", tenant_lane_id("default")), LaneName("default", "s-idle")
         await orphaned(town, c, member, idle)
-        await a.cluster.take_over()
+        await a.cluster.take_over_all()
         assert await town.leases.owner(member) == a.cluster.instance_id, "its clock has to go on"
         assert await town.leases.owner(idle) is None, "without a clock it waits for somebody who asks"
         assert a.engine.lanes.due.unread() == 1

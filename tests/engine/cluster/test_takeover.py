@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from engine.conversation import ManualClock
+from gateway.raw_runner import PATIENCE_S
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine.cluster import takeover
 from interlock.engine.cluster.takeover import Clocked, Takeover
-from interlock.ports.leases import Gone, Instance
+from interlock.ports.leases import Gone, Instance, Leases
 from interlock.ports.ledger import LaneName, LedgerError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4")]
@@ -154,16 +155,116 @@ async def test_a_full_read_queue_claims_nothing_more_and_checks_again_soon(monke
     assert len(await leases.orphans(9)) == 1
 
 
-@pytest.mark.parametrize(("seen", "is_more"), [(1, True), (2, False)])
-async def test_a_full_page_of_claims_is_followed_by_another(
-        monkeypatch: pytest.MonkeyPatch, seen: int, is_more: bool) -> None:
-    monkeypatch.setattr(takeover, "ORPHANS_SEEN", seen)
+async def test_claims_are_followed_by_another_look_and_nothing_found_by_none() -> None:
     leases = await orphan()
     taking = Takeover(leases, lambda: "i_heir", lambda: False)
-    assert await taking.run(Reader(), await leases.orphans(9)) is is_more
+    assert await taking.run(Reader(), await leases.orphans(9)), "others may have left some of their shares"
+    assert not await taking.run(Reader(), await leases.orphans(9))
 
 
-async def test_a_look_follows_as_soon_as_there_is_room_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_survivor_claims_its_own_share_first() -> None:
+    lanes = [LaneName("t1", f"s-{at}") for at in range(64)]
+    leases = await orphan(*lanes)
+    await leases.join(Instance("i_other", ""))
+    found, live = await leases.orphans(99), {"i_heir", "i_other"}
+    readers = {name: Reader() for name in live}
+    for name, reader in readers.items():
+        assert await Takeover(leases, lambda name=name: name, lambda: False).run(reader, found, live)
+    mine, theirs = (set(one.given) for one in readers.values())
+    assert not mine & theirs
+    assert sorted(mine | theirs) == sorted(lanes)
+    assert min(len(mine), len(theirs)) > len(lanes) // 4
+
+
+async def test_a_survivor_claims_the_rest_once_it_finds_nothing_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one may be slow, or not ready to take anything over."""
+    monkeypatch.setattr(takeover, "CLAIM_LIMIT", 8)
+    lanes = [LaneName("t1", f"s-{at}") for at in range(64)]
+    leases = await orphan(*lanes)
+    await leases.join(Instance("i_idle", ""))
+    reader, taking = Reader(), Takeover(leases, lambda: "i_heir", lambda: False)
+    left = list[int]()
+    while await taking.run(reader, await leases.orphans(99), {"i_heir", "i_idle"}):
+        left.append(len(await leases.orphans(99)))
+    assert left[:2] == [left[0], left[0] - 8], "one claim of the rest for each look"
+    assert 16 < left[0] < 48, "first its share"
+    assert left[-1] == 0
+    assert sorted(reader.given) == sorted(lanes)
+
+
+async def test_the_clocks_of_the_next_lanes_are_read_during_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeover, "CLAIM_LIMIT", 1)
+    leases, both_read = await orphan(LANE, LaneName("t1", "s-2")), asyncio.Event()
+
+    class Looking(Reader):
+        looks = 0
+
+        async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
+            self.looks += 1
+            if self.looks == 2:
+                both_read.set()
+            return await super().clocked(lanes)
+
+    class Waiting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(leases, name)
+
+        async def claim(self, lanes: Any, instance_id: str) -> dict[LaneName, int]:
+            await both_read.wait()
+            return await leases.claim(lanes, instance_id)
+
+    reader, waiting = Looking(), cast("Leases", Waiting())
+    async with asyncio.timeout(PATIENCE_S):
+        await Takeover(waiting, lambda: "i_heir", lambda: False).run(reader, await leases.orphans(9))
+    assert len(reader.given) == 2
+
+
+async def test_lanes_without_a_clock_are_released_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(takeover, "CLAIM_LIMIT", 1)
+    leases, released = await orphan(LANE, LaneName("t1", "s-2")), list[int]()
+
+    class Idle(Reader):
+        async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
+            return []
+
+    class Noting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(leases, name)
+
+        async def release(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
+            released.append(len(lanes))
+            await leases.release(lanes, instance_id)
+
+    await Takeover(cast("Leases", Noting()), lambda: "i_heir", lambda: False).run(Idle(), await leases.orphans(9))
+    assert released == [2]
+    assert await leases.orphans(9) == []
+
+
+async def test_lanes_without_a_clock_are_released_if_a_later_claim_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No gateway would find them: they are not orphans, and their owner does not read them."""
+    monkeypatch.setattr(takeover, "CLAIM_LIMIT", 1)
+    idle, other = LANE, LaneName("t1", "s-2")
+    leases = await orphan(idle, other)
+
+    class Idle(Reader):
+        async def clocked(self, lanes: Sequence[LaneName]) -> list[Clocked]:
+            return []
+
+    class Breaking:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(leases, name)
+
+        async def claim(self, lanes: Sequence[tuple[LaneName, str | None]], instance_id: str) -> dict[LaneName, int]:
+            if lanes == [(other, None)]:
+                raise LedgerError("It is away.")
+            return await leases.claim(lanes, instance_id)
+
+    with pytest.raises(LedgerError, match="away"):
+        await Takeover(cast("Leases", Breaking()), lambda: "i_heir", lambda: False).run(Idle(), [idle, other])
+    assert await leases.owned([idle], "i_heir") == {}
+
+
+async def test_a_claim_follows_as_soon_as_there_is_room_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(takeover, "CLAIM_LIMIT", 1)
     monkeypatch.setattr(takeover, "UNREAD_LIMIT", 1)
     leases, waits = await orphan(LANE, LaneName("t1", "s-2")), list[tuple[int, float]]()
@@ -175,8 +276,7 @@ async def test_a_look_follows_as_soon_as_there_is_room_to_read(monkeypatch: pyte
 
     reader, taking = Quick(), Takeover(leases, lambda: "i_heir", lambda: False)
     assert await taking.run(reader, await leases.orphans(9))
-    assert waits == [(1, takeover.LOOK_AGAIN_S)]
-    assert not await taking.run(reader, await leases.orphans(9))
+    assert waits == [(1, takeover.LOOK_AGAIN_S)] * 2
     assert await leases.orphans(9) == []
 
 

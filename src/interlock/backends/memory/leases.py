@@ -68,6 +68,10 @@ class MemoryLeases(Leases):
     async def instances(self) -> list[Instance]:
         return [one for name, (one, _) in sorted(self._instances.items()) if self._alive(name)]
 
+    async def next_expiry_ms(self) -> int | None:
+        now_ms = self._clock.now_ms()
+        return min((ends_ms - now_ms for _, ends_ms in self._instances.values() if ends_ms > now_ms), default=None)
+
     async def survey(self) -> Survey:
         lanes = Counter(self._owners.values())
         return Survey("in memory", [

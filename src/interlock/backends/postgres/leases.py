@@ -44,6 +44,9 @@ ON CONFLICT (instance_id) DO NOTHING RETURNING 1
 """
 LEAVE = "DELETE FROM instance WHERE instance_id = $1 RETURNING 1"
 INSTANCES = "SELECT instance_id, address FROM instance WHERE expires_ms > interlock_now_ms() ORDER BY instance_id"
+NEXT_EXPIRY = """
+SELECT min(expires_ms - interlock_now_ms()) FROM instance WHERE expires_ms > interlock_now_ms()
+"""
 SURVEY = """
 SELECT current_setting('server_version'), (
         SELECT coalesce(max(extract(epoch FROM clock_timestamp() - query_start)) * 1000, 0)::bigint
@@ -171,6 +174,11 @@ class PostgresLeases(Leases):
 
     async def instances(self) -> list[Instance]:
         return [Instance(*row) for row in await self._readers.rows(INSTANCES)]
+
+    async def next_expiry_ms(self) -> int | None:
+        found = await self._readers.row(NEXT_EXPIRY)
+        assert found is not None, "an aggregate gives a row"
+        return found[0]
 
     async def survey(self) -> Survey:
         rows = await self._readers.rows(SURVEY, INSTANCE_LIFE_MS)

@@ -115,7 +115,7 @@ class Cluster(Room):
         """Run the periodic tasks."""
         self._tasks = [asyncio.create_task(self.renewal.run(), name="renewal"),
                        asyncio.create_task(self._each_beat(self.beat), name="cluster"),
-                       asyncio.create_task(self._take_over_for_good(), name="takeover"),
+                       asyncio.create_task(self._each_beat(self.take_over_all), name="takeover"),
                        asyncio.create_task(self._each_beat(self.tenant_moves.look), name="tenant moves")]
 
     async def stop(self) -> None:
@@ -184,12 +184,13 @@ class Cluster(Room):
                 waiting[:0] = lanes
             raise
 
-    async def _take_over_for_good(self) -> None:
-        async def until_nothing_is_left() -> None:
-            while await self.take_over():  # It waits for the ledger, and for room to read.
-                pass
-
-        await self._each_beat(until_nothing_is_left)
+    async def take_over_all(self) -> float:
+        """Claim lanes of dead gateways until none is left; returns the seconds until the next look: a gateway that does
+        not renew its lease is found as soon as it expires. Raises LedgerError, TimeoutError."""
+        while await self.take_over():  # It waits for the ledger, and for room to read.
+            pass
+        expiry_ms = await self._leases.next_expiry_ms()
+        return (RENEW_EVERY_MS if expiry_ms is None else min(RENEW_EVERY_MS, expiry_ms)) / 1000
 
     async def take_over(self) -> bool:
         """Claim lanes of dead gateways; returns whether more may be claimable now. Raises LedgerError,
@@ -201,7 +202,7 @@ class Cluster(Room):
         if found:  # A gateway has died: its runners are detached.
             self._read_again(("runners",))
         try:
-            return await self.takeover.run(self._holder, found)
+            return await self.takeover.run(self._holder, found, await self.alive() if found else ())
         except Gone:
             await self.come_back(mine)
             return False

@@ -1,17 +1,20 @@
 """Takeover of dead gateways' lanes: many with one claim, read later and a few at a time (C-4).
 
-A claim costs the same few statements for one lane as for CLAIM_LIMIT. Of a session only its clock is read, and again
-after the claim if it has none: a session without a clock is left without an owner, and is read on demand. The others
-are read in the background, the nearest deadline first. The next claim begins as soon as enough of them are being read.
-A gateway that is behind claims nothing, and passes on what it has claimed and not read.
+A claim is one statement for one lane as for CLAIM_LIMIT. Each gateway claims its share of the orphans, and those of the
+others once it finds none of its own. Of a session only its clock is read, and again after the claim if it has none: a
+session without a clock is left without an owner, and is read on demand. The others are read in the background, the
+nearest deadline first. The next claim begins as soon as enough of them are being read, and its clocks are read during
+the claim before. A gateway that is behind claims nothing, and passes on what it has claimed and not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
+from zlib import crc32
 
 import structlog
 
@@ -20,10 +23,10 @@ from interlock.ports.ledger import LaneName
 from interlock.ports.signals import Signal
 from interlock.ports.stored_lanes import SessionClock
 
-ORPHANS_SEEN = 512
-"""Maximum number of orphaned lanes that one look returns."""
+ORPHANS_SEEN = 2_048
+"""Maximum number of orphaned lanes that one look returns, of all shares."""
 CLAIM_LIMIT = 128
-"""Maximum number of lanes in one claim, so that several survivors share a dead gateway's lanes."""
+"""Maximum number of lanes in one claim."""
 UNREAD_LIMIT = 128
 """Claimed lanes that are due and not read yet; from this number on no others are claimed."""
 LOOK_AGAIN_S = 0.1
@@ -110,36 +113,71 @@ class Takeover:
         """Forget all claims, since this gateway was considered dead."""
         self._claims.clear()
 
-    async def run(self, heir: Heir, found: Sequence[LaneName]) -> bool:
-        """Claim those of the found lanes that this gateway can read soon; returns whether more may be claimable now. If
-        so and none was claimed, it has paused before. Raises LedgerError, TimeoutError."""
+    async def run(self, heir: Heir, found: Sequence[LaneName], live: Collection[str] = ()) -> bool:
+        """Claim those of the found lanes that this gateway can read soon, first its share among the `live` gateways;
+        returns whether more may be claimable now. If so and none was claimed, it has paused before. Raises LedgerError,
+        TimeoutError."""
         if self._behind():
             await self.pass_on(heir)
             return False
-        # Each gateway starts at another offset, so that they seldom want the same lane.
-        wanted, claimed = sorted(found, key=self._place), 0
-        for start in range(0, len(wanted), CLAIM_LIMIT):
-            if heir.unread() >= UNREAD_LIMIT:
-                await heir.fewer_unread(UNREAD_LIMIT, LOOK_AGAIN_S)
-                return True  # Others have claimed meanwhile, so these are found again.
-            if self._behind():
-                return False
-            claimed += await self._claim(heir, wanted[start:start + CLAIM_LIMIT])
-        if len(found) < ORPHANS_SEEN:
+        share = self._share(found, live)
+        claimed = await self._claim_each(heir, share)
+        if not claimed and self._has_room(heir):
+            # One claim of the rest, since its gateways probably claim it in a moment. Each starts at another offset.
+            rest = sorted(set(found).difference(share), key=self._place)
+            claimed = await self._claim_each(heir, rest[:CLAIM_LIMIT])
+        if self._behind():
             return False
-        if not claimed:  # Others lock them, or their tenants are being moved.
-            await asyncio.sleep(LOOK_AGAIN_S)
-        return True
+        if not claimed and self._has_room(heir):
+            if len(found) < ORPHANS_SEEN:
+                return False
+            await asyncio.sleep(LOOK_AGAIN_S)  # Others lock them, or their tenants are being moved.
+        return bool(found)
+
+    def _has_room(self, heir: Heir) -> bool:
+        return not self._behind() and heir.unread() < UNREAD_LIMIT
+
+    def _share(self, found: Sequence[LaneName], live: Collection[str]) -> list[LaneName]:
+        """Return this gateway's share of the lanes: each live gateway has another one."""
+        mine = self._instance_id()
+        gateways = sorted({*live, mine})
+        return [lane for lane in found if gateways[crc32(lane.name.encode()) % len(gateways)] == mine]
 
     def _place(self, lane: LaneName) -> bytes:
         return hashlib.sha256(f"{self._instance_id()}/{lane.name}".encode()).digest()
 
-    async def _claim(self, heir: Heir, lanes: Sequence[LaneName]) -> int:
-        """Claim these lanes together; returns how many were claimed."""
+    async def _claim_each(self, heir: Heir, lanes: Sequence[LaneName]) -> int:
+        """Claim these lanes, CLAIM_LIMIT at a time, while there is room to read them; returns how many were claimed.
+        The clocks of the next portion are read during a claim."""
+        claimed, idle = 0, dict[LaneName, LaneClaim]()
+        portions = deque(lanes[start:start + CLAIM_LIMIT] for start in range(0, len(lanes), CLAIM_LIMIT))
+        reading: asyncio.Task[Mapping[LaneName, Clocked]] | None = None
         mine = self._instance_id()
-        sessions = [lane for lane in lanes if not lane.name.startswith(NAMED_LANES)]
-        async with asyncio.timeout(STEP_S):
-            clocked = {one.lane: one for one in await heir.clocked(sessions)} if sessions else {}
+        try:
+            while portions:
+                await heir.fewer_unread(UNREAD_LIMIT, LOOK_AGAIN_S)
+                if not self._has_room(heir) or mine != self._instance_id():
+                    break
+                portion = portions.popleft()
+                clocked = await (reading or _clocked(heir, _sessions(portion)))
+                reading = asyncio.create_task(_clocked(heir, _sessions(portions[0]))) if portions else None
+                epochs = await self._claim(heir, portion, clocked)
+                claimed += len(epochs)
+                idle |= {lane: claim for lane, claim in epochs.items() if lane not in clocked}
+        except Gone:
+            idle.clear()  # They are orphans again.
+            raise
+        finally:
+            if reading is not None:
+                await asyncio.gather(reading, return_exceptions=True)
+            if idle and mine == self._instance_id():
+                await self._release_idle(heir, idle, mine)
+        return claimed
+
+    async def _claim(self, heir: Heir, lanes: Sequence[LaneName], clocked: Mapping[LaneName, Clocked]
+                     ) -> dict[LaneName, LaneClaim]:
+        """Claim these lanes together; returns those that were claimed. Those with a clock are read."""
+        mine = self._instance_id()
         asked = [(lane, clocked[lane].runner_id if lane in clocked else None) for lane in lanes]
         try:
             async with asyncio.timeout(STEP_S):
@@ -153,33 +191,32 @@ class Takeover:
             raise
         await heir.let_go_older(epochs)
         if mine != self._instance_id():
-            return 0  # This gateway was considered dead meanwhile, so these are orphans again.
+            return {}  # This gateway was considered dead meanwhile, so these are orphans again.
         now_s = asyncio.get_running_loop().time()
+        claims = {lane: LaneClaim(epoch, now_s) for lane, epoch in epochs.items()}
         for one in clocked.values():
-            if one.lane in epochs:
-                self._claims[one.lane] = LaneClaim(epochs[one.lane], now_s)
+            if one.lane in claims:
+                self._claims[one.lane] = claims[one.lane]
                 heir.take_up(one)
-        self.counted(sum(lane in epochs for lane in sessions), 0)
-        idle = {lane: epoch for lane, epoch in epochs.items() if lane not in clocked}
-        for one in await self._clocked_since(heir, [lane for lane in sessions if lane in idle]):
-            self._claims[one.lane] = LaneClaim(idle.pop(one.lane), now_s)
-            heir.take_up(one)
-        if idle:
-            await self._leases.release(list(idle.items()), mine)
-        return len(epochs)
+        self.counted(len(_sessions(list(claims))), 0)
+        return claims
 
-    async def _clocked_since(self, heir: Heir, lanes: Sequence[LaneName]) -> list[Clocked]:
-        """Return those claimed lanes without a clock that have one now: their owner may be alive without knowing that
-        it is considered dead, and could write until they were claimed. Raises LedgerError, TimeoutError."""
-        if not lanes:
-            return []
+    async def _release_idle(self, heir: Heir, idle: Mapping[LaneName, LaneClaim], mine: str) -> None:
+        """Release claimed lanes without a clock. Those that have one now are read: their owner may be alive without
+        knowing that it is considered dead, and could write until they were claimed. Raises LedgerError,
+        TimeoutError."""
+        rest, sessions = dict(idle), _sessions(list(idle))
         try:
-            async with asyncio.timeout(STEP_S):
-                return await heir.clocked(lanes)
+            found = await _clocked(heir, sessions)
         except Exception:
-            for lane in lanes:
+            for lane in sessions:
                 heir.take_up(Clocked(lane, 0.0))
             raise
+        for one in found.values():
+            self._claims[one.lane] = rest.pop(one.lane)
+            heir.take_up(one)
+        if rest:
+            await self._leases.release([(lane, claim.epoch) for lane, claim in rest.items()], mine)
 
     async def pass_on(self, heir: Heir) -> None:
         """Pass on what was claimed, is due and was not read. Raises LedgerError."""
@@ -195,3 +232,15 @@ class Takeover:
             raise
         self.counted(0, len(lanes))
         log.warning("lanes_passed_on", lanes=len(lanes))
+
+
+def _sessions(lanes: Sequence[LaneName]) -> list[LaneName]:
+    return [lane for lane in lanes if not lane.name.startswith(NAMED_LANES)]
+
+
+async def _clocked(heir: Heir, sessions: Sequence[LaneName]) -> Mapping[LaneName, Clocked]:
+    """Return those of these sessions that have a clock. Raises LedgerError, TimeoutError."""
+    if not sessions:
+        return {}
+    async with asyncio.timeout(STEP_S):
+        return {one.lane: one for one in await heir.clocked(sessions)}

@@ -13,7 +13,7 @@ from interlock.ports.ledger import LaneName
 from interlock.ports.stored_lanes import SessionClock
 
 LONGEST_ALARM_S = 3_600.0
-READ_TOGETHER = 32
+READ_TOGETHER = 64
 """Lanes that are read together, in the round trips of one."""
 READ_AT_ONCE = 3
 """Number of such reads in parallel: connections stay free for people's requests."""
