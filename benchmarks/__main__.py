@@ -101,7 +101,7 @@ def main() -> None:
     elif asked.what == "weight":
         report = footprint.run()
         text = footprint.table(report)
-    elif asked.what == "cluster" and asked.orphans is not None:
+    elif asked.what == "cluster" and asked.rtt is not None and asked.orphans is not None:
         from benchmarks.cluster import takeover
 
         report = takeover.run(asked.rtt, asked.orphans, asked.survivors, asked.rounds)
