@@ -109,7 +109,7 @@ def test_a_folded_change_cannot_be_granted_before_it_was_shown_in_full(page: Any
     page.get_by_role("button", name=f"Show all {LONG + 2} lines").click()
     page.get_by_text("line 0", exact=False).first.wait_for()
     assert len(rows(diff)) == LONG + 2
-    page.get_by_text("Scroll to its end").wait_for()
+    page.get_by_text("Scroll to the end").wait_for()
     assert allow.is_disabled(), "its end was not on the screen"
     read_to_end(page)
     page.get_by_role("button", name="Allow once", disabled=False).wait_for()
