@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agents.claude.test_updates import Ear
+from interlock.agents.call_ids import MAX_CALL_ID_CHARS
 from interlock.ports.agent import AgentQuestion, InteractionAnswer
 from lazily import lazily
 
@@ -68,6 +69,19 @@ async def test_a_grant_is_requested_once_and_valid_once_for_its_input() -> None:
     assert (allowed.updated_input, allowed.updated_permissions) == (LS, None)
     assert len(person.asked) == 1
     assert isinstance(await callback(gate), sdk.PermissionResultDeny)
+
+
+@pytest.mark.req("L-2")
+async def test_a_call_with_a_long_id_is_asked_about_under_the_id_that_it_was_announced_with() -> None:
+    long_id = "call_1__thought__" + "s" * 3_000
+    person, updates = Person(DENIAL), hearing.ClaudeUpdates(None)
+    updates.begin(person)
+    await updates.take(sdk.AssistantMessage(content=[sdk.ToolUseBlock(long_id, "Bash", LS)], model="m",
+                                            message_id="m1"))
+    hook_input: Any = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": LS}
+    await gates.PermissionGate(updates).before(hook_input, long_id, {"signal": None})
+    assert [one.invocation_id for one in person.asked] == [one[1] for one in person.reports if one[0] == "request"]
+    assert len(person.asked[0].invocation_id or "") <= MAX_CALL_ID_CHARS
 
 
 @pytest.mark.req("A-5")

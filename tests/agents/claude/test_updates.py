@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.agents.call_ids import invocation_id
 from interlock.ports.agent import AgentQuestion, GivenFile, InteractionAnswer, TurnUsage
 from interlock.protocol.payloads import PlanStep
 from lazily import lazily
@@ -145,6 +146,21 @@ async def test_a_subagents_calls_name_their_parent_and_its_text_is_the_parents_o
         ("result", "t2", "ok", "file_list", ["a.py"]),
         ("result", "t1", "ok", "agent_result", "found"),
     ]
+
+
+@pytest.mark.req("L-2")
+async def test_calls_with_ids_too_long_for_frames_are_reported_under_their_digests() -> None:
+    parent, child = "call_1__thought__" + "s" * 3_000, "call_2__thought__" + "s" * 3_000
+    reported = await reports_of(
+        assistant(sdk.ToolUseBlock(id=parent, name="Task", input={"description": "look"})),
+        start("m2", parent), delta(parent, type="text_delta", text="I look."),
+        assistant(sdk.ToolUseBlock(id=child, name="Grep", input={"pattern": "x"}), message_id="m2", parent=parent),
+        sdk.UserMessage(content=[sdk.ToolResultBlock(tool_use_id=child, content="a.py")], parent_tool_use_id=parent),
+    )
+    named = invocation_id(parent), invocation_id(child)
+    assert [len(one) for one in named] == [64, 64]
+    assert [(one[0], one[1], *one[5:6]) for one in reported] == [
+        ("request", named[0], None), ("output", named[0]), ("request", named[1], named[0]), ("result", named[1])]
 
 
 @pytest.mark.req("A-5")

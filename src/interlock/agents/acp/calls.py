@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.agents.acp.content import file_of
 from interlock.agents.acp.wire import AcpToolCallWire, Location, text_of
+from interlock.agents.call_ids import digest_id, invocation_id
 from interlock.command.card.request import same_effect
 from interlock.ports.agent import GivenFile
 from interlock.protocol.payloads import Channel, OutputType, ToolStatus
@@ -22,7 +23,6 @@ MAX_KEPT_INPUT = 4_096
 AGAIN = "~"
 """Separates a number in the invocation id of a call that reuses the id of an ended one. An agent's own id that contains
 it is hashed, so that it cannot collide with another call's."""
-MAX_ID_CHARS = 200
 ENDED = frozenset({"completed", "failed"})
 STARTED = ENDED | {"in_progress"}
 _BY_KIND: dict[str, OutputType] = {"read": "file_content", "fetch": "web_content"}
@@ -41,8 +41,7 @@ class AcpToolCall:
     """The known state of one tool call."""
 
     def __init__(self, call_id: str) -> None:
-        plain = len(call_id) <= MAX_ID_CHARS and AGAIN not in call_id
-        self.invocation_id = call_id if plain else hashlib.sha256(call_id.encode()).hexdigest()
+        self.invocation_id = digest_id(call_id) if AGAIN in call_id else invocation_id(call_id)
         self.kind: str | None = None
         self.title: str | None = None
         self.parent: str | None = None

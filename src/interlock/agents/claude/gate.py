@@ -23,6 +23,7 @@ from claude_agent_sdk import (
 )
 
 from interlock.agents.answers import picked, picked_several
+from interlock.agents.call_ids import invocation_id
 from interlock.agents.claude.results import KINDS, SUBAGENTS, title_of
 from interlock.agents.claude.updates import ClaudeUpdates
 from interlock.ports.agent import AgentQuestion, InteractionAnswer, Option
@@ -114,8 +115,9 @@ class PermissionGate:
             if turn_writer is None:
                 return _NO_TURN
             question = AgentQuestion(
-                tool_use_id or None, name, title or title_of(name, tool_input), msgspec.json.encode(tool_input),
-                _OPTIONS if wants == "PERMISSION" else [], KINDS.get(name), wants, takes_input=wants == "PERMISSION",
+                invocation_id(tool_use_id) if tool_use_id else None, name, title or title_of(name, tool_input),
+                msgspec.json.encode(tool_input), _OPTIONS if wants == "PERMISSION" else [], KINDS.get(name), wants,
+                takes_input=wants == "PERMISSION",
             )
             return await turn_writer.ask(question)
         finally:

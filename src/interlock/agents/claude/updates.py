@@ -18,6 +18,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
+from interlock.agents.call_ids import invocation_id
 from interlock.agents.claude.content import without_files
 from interlock.agents.claude.results import KINDS, Called, output_of, title_of
 from interlock.agents.plan_steps import plan_step
@@ -151,7 +152,7 @@ class ClaudeUpdates:
             return
         if parent is not None:
             if text:
-                await self.turn_writer.tool_output(parent, "agent", text)
+                await self.turn_writer.tool_output(invocation_id(parent), "agent", text)
             return
         if text:
             await self.turn_writer.text(text)
@@ -181,8 +182,8 @@ class ClaudeUpdates:
         if block.name == "TodoWrite" and parent is None:
             await self._todos(block.input.get("todos"))
         await self.turn_writer.tool_request(
-            block.id, block.name, msgspec.json.encode(block.input), title_of(block.name, block.input), parent,
-            KINDS.get(block.name),
+            invocation_id(block.id), block.name, msgspec.json.encode(block.input), title_of(block.name, block.input),
+            invocation_id(parent) if parent is not None else None, KINDS.get(block.name),
         )
         self._announced.setdefault(block.id, asyncio.Event()).set()
 
@@ -209,13 +210,14 @@ class ClaudeUpdates:
         if call is None or self.turn_writer is None:
             return
         content, files = without_files(block.content)
+        ended = invocation_id(block.tool_use_id)
         for file in files:
-            await self.turn_writer.file(file, block.tool_use_id)
+            await self.turn_writer.file(file, ended)
         output_type, output = output_of(call, content, None if block.is_error else structured)
         if block.is_error and isinstance(output, str):
             # A denial by the hook that holds calls is not a hook's error.
             output = output.removeprefix(f"PreToolUse:{call.name} hook error: ")
-        await self.turn_writer.tool_result(block.tool_use_id, "error" if block.is_error else "ok", output_type, output)
+        await self.turn_writer.tool_result(ended, "error" if block.is_error else "ok", output_type, output)
 
     # --- compactions (T-6) ---
     async def report_compaction(self, summary: str) -> None:
