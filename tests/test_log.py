@@ -53,6 +53,8 @@ def test_a_line_is_readable_text_and_foreign_output_stays_unchanged() -> None:
         "10:11:12 link  n=1  why=so\n")
     assert as_text('{"timestamp":"2026-11-21T10:11:12Z","level":"error","event":"x","exception":[{"exc_type":"E",'
                    '"exc_value":"bad"}]}') == "10:11:12 error: x  error=E: bad\n"
+    assert as_text('{"timestamp":"2026-11-21T10:11:12Z","level":"info","event":"x",'
+                   '"path":"a\\nb\\u001b[2J\\u202e"}') == '10:11:12 x  path="a\\nb\\u001b[2J\\u202e"\n'
     for other in ("Fatal Python error\n", "[1]\n", "{}\n", "3\n"):
         assert as_text(other) == other
 

@@ -75,7 +75,8 @@ def configure(path: Path | None = None, rules: Sequence[RedactionRule] = ()) -> 
 
 
 def as_text(line: str) -> str:
-    """Format a line of a log for people: time, level if it is above info, event, and the other fields.
+    """Format a line of a log for people: time, level if it is above info, event, and the other fields, a text with
+    control characters as JSON.
 
     Any other line is returned unchanged."""
     try:
@@ -86,7 +87,7 @@ def as_text(line: str) -> str:
     frames = event.pop("exception", None)
     if frames:
         event["error"] = "; ".join(f"{frame.get('exc_type')}: {frame.get('exc_value')}" for frame in frames)
-    rest = "".join(f"  {name}={value if isinstance(value, str) else json.dumps(value)}"
+    rest = "".join(f"  {name}={value if isinstance(value, str) and value.isprintable() else json.dumps(value)}"
                    for name, value in event.items())
     return f"{at[11:19]} {'' if level == 'info' else level + ': '}{what}{rest}\n"
 

@@ -177,7 +177,9 @@ class _Stage:
         if self._figures.noticed and not self._sabotage:
             for process in self._processes:
                 if words := process.log_tail():
-                    say(f"the end of the {process.name}'s log:\n{words}", "dim")
+                    say(f"the end of the {process.name}'s log:", "dim")
+                    for line in words.splitlines():
+                        say(line, "dim")
 
     def _fail(self, sentence: str) -> None:
         self._figures.noticed.append(sentence)

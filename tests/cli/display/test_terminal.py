@@ -16,6 +16,7 @@ from interlock.cli.display.progress import LASTING, so_far, suspended, working
 from interlock.cli.display.terminal import (
     has_colour,
     in_rows,
+    notice,
     one_line,
     print_sentence,
     printable,
@@ -77,13 +78,30 @@ def test_a_sentence_is_wrapped_on_a_terminal_and_one_line_in_a_pipe(monkeypatch:
     screen, terminal, pipe = Terminal(), Terminal(), io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(sys, "stdout", terminal)
-    say("error[NotFound]: There is no such task.\nList them with: interlock tasks")
+    say("error[NotFound]: There is no such task. List them with: interlock tasks")
     print_sentence("ok       state directory: /s \x1b[2J", indent=9)
     monkeypatch.setattr(sys, "stdout", pipe)
     print_sentence("one line, however long it may be in a pipe")
-    assert screen.getvalue() == "error[NotFound]: There is no\n  such task.\nList them with: interlock\n  tasks\n"
+    assert screen.getvalue() == "error[NotFound]: There is no\n  such task. List them with:\n  interlock tasks\n"
     assert terminal.getvalue() == "ok       state directory: /s\n         \\x1b[2J\n"
     assert pipe.getvalue() == "one line, however long it may be in a pipe\n"
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+def test_a_sentence_is_one_line_without_controls_whatever_it_contains(
+        kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = kind()
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    foreign = "/srv/a\nok: b\r\nc\x1b[2J\u202egnp"
+    shown = "/srv/a\\nok: b\\nc\\x1b[2J\\u202egnp"
+    print_sentence(f"ok: {foreign}")
+    say(f"kept: {foreign}\n", "bold", foreign)
+    notice("failed", foreign, "red")
+    assert stream.getvalue() == f"ok: {shown}\nkept: {shown}\nfailed {shown}\n"
 
 
 @pytest.mark.req("Y-8")

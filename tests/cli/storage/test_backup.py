@@ -41,6 +41,21 @@ def test_a_backup_is_verified_and_restored_and_each_step_prints_its_content(
     assert (tmp_path / "restored" / "ledger.db").is_file()
 
 
+@pytest.mark.req("G-7")
+def test_a_path_with_controls_and_a_line_break_makes_no_second_line(
+    gateway: OnHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "a\nok: b\x1b[2J\u202egnp.tar.gz"
+    backup(archive, where=gateway)
+    restore(archive, check=True)
+    out, err = capsys.readouterr()
+    shown = f"{tmp_path}/a\\nok: b\\x1b[2J\\u202egnp.tar.gz: "
+    first, second = out.splitlines()
+    assert first.startswith(f"backed up into {shown}")
+    assert second.startswith(f"verified {shown}")
+    assert len(err.splitlines()) == 2
+
+
 def test_json_has_the_report_and_nothing_else(
     gateway: OnHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,8 @@
 """Printing: only the result on standard output, all other text on standard error (G-7).
 
 Text of agents and people is never parsed as markup. On a terminal its control characters are shown as escapes; into a
-pipe or file it is written unchanged.
+pipe or file it is written unchanged. In a sentence of Interlock's, control characters and line breaks are escapes
+everywhere: it is one line, whatever path, name or message it contains.
 """
 
 from __future__ import annotations
@@ -97,6 +98,11 @@ def one_line(text: str, limit: int | None = 200) -> str:
     return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
 
 
+def in_sentence(text: str) -> str:
+    """Write each control character and each line break within a sentence as its escape, so that it stays one line."""
+    return printable(text.rstrip("\r\n")).replace("\n", "\\n")
+
+
 def is_terminal(stream: TextIO) -> bool:
     """Return whether a person reads this stream."""
     try:
@@ -128,14 +134,14 @@ def print_sentence(text: str, style: str | None = None, word: str | None = None,
 
 
 def say(text: str, style: str | None = None, word: str | None = None) -> None:
-    """Print progress, a hint or an error on standard error; `text` may hold text of others. Of a sentence only `word`
-    is coloured, so that the rest has the terminal's own colours; without it all of the text is, which suits `dim`. On a
-    terminal rows break between words, and all but the first of a line are indented."""
-    _sentence(sys.stderr, printable(text), style, word)
+    """Print one sentence of progress, a hint or an error on standard error; `text` may contain text of others. Only
+    `word` is coloured, so that the rest has the terminal's own colours; without it all of the text is, which suits
+    `dim`. On a terminal its rows break between words, and all but the first are indented."""
+    _sentence(sys.stderr, text, style, word)
 
 
 def _sentence(stream: TextIO, text: str, style: str | None, word: str | None, indent: str = HANGING) -> None:
-    first, *more = _rows(text, stream, indent)
+    first, *more = _rows(in_sentence(text), stream, indent)
     shown = [marked(first, style, word, stream), *(marked(row, None if word else style, None, stream) for row in more)]
     write(stream, "\n".join(shown) + "\n", safe=True)
 
@@ -146,7 +152,7 @@ def marked(line: str, style: str | None, word: str | None, stream: TextIO) -> st
         return line
     if not word:
         return styled(line, style, stream)
-    before, found, after = line.partition(printable(word))
+    before, found, after = line.partition(in_sentence(word))
     return before + styled(found, style, stream) + after
 
 
@@ -154,7 +160,7 @@ def notice(mark: str, text: str, style: str | None = None) -> None:
     """Print a sentence on standard error behind a mark that alone has the style, so that the sentence has the
     terminal's own colours. On a terminal its rows break between words, and all but the first are indented; into a pipe
     or file it is one line."""
-    rows = _rows(printable(f"{mark} {text}".strip()), sys.stderr)
+    rows = _rows(in_sentence(f"{mark} {text}".strip()), sys.stderr)
     if style is not None:
         shown = min(len(mark), len(rows[0]))
         rows[0] = styled(rows[0][:shown], style, sys.stderr) + rows[0][shown:]

@@ -47,7 +47,7 @@ def compact(
         return {**report, "message": sentence}
 
     def show(report: dict[str, Any]) -> None:
-        print_sentence(printable(report["message"]))
+        print_sentence(report["message"])
         if report.get("summary"):
             result(printable(str(report["summary"])))
 

@@ -76,7 +76,8 @@ def chat(
     try:
         return asyncio.run(_Chat(where, key, "elsewhere" if no_input else "ask", agent).run())
     except KeyboardInterrupt:
-        say("\nwhat runs continues; see it with: interlock attach @last")
+        write(sys.stderr, "\n")
+        say("what runs continues; see it with: interlock attach @last")
         return ExitStatus.INTERRUPTED
 
 
