@@ -1,8 +1,8 @@
 export type Rule = Record<string, unknown>;
 
-const UNSHOWN = new Set(['name', 'source', 'effect']);
+const NOT_CONDITIONS = new Set(['name', 'source', 'effect']);
 
-/** What a rule asks of a call, each as the config would say it. */
+/** Return the conditions of a rule, each as it is written in the config. */
 export function conditions(rule: Rule): string[] {
-  return Object.entries(rule).filter(([name]) => !UNSHOWN.has(name)).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+  return Object.entries(rule).filter(([name]) => !NOT_CONDITIONS.has(name)).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
 }
