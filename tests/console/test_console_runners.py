@@ -22,7 +22,7 @@ def test_a_runner_is_drained_and_resumed_and_another_gets_a_code(browser: Any, s
         page.locator(".runners li li", has_text="shell").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.get_by_role("button", name="Drain", exact=True).click()
-        page.get_by_text("drained: nothing new starts").wait_for()
+        page.get_by_text("drained: no new work starts").wait_for()
         assert stack.get("/v1/status")["drains"][0]["scope"] == "runner"
         page.get_by_role("button", name="End the drain").click()
         page.get_by_role("button", name="Drain", exact=True).wait_for()
@@ -59,7 +59,7 @@ def test_a_runners_version_system_and_clock_are_shown(browser: Any, stack: Stack
         for offset_ms, text, tone in ((90_500, "its clock is 90.5 s ahead of the gateway’s", "bad"),
                                       (-7_200_000, "its clock is 120 min behind the gateway’s", "bad"),
                                       (-1_500, "its clock is 1.5 s behind the gateway’s", "quiet"),
-                                      (999, "its clock agrees with the gateway’s", "quiet")):
+                                      (999, "its clock matches the gateway’s", "quiet")):
             altered(page, nodes, clock_offset_ms=offset_ms)
             clock = page.locator("[data-clock]")
             clock.wait_for()
