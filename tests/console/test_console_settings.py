@@ -130,7 +130,7 @@ def test_the_settings_show_the_retention_of_each_kind(browser: Any, stack: Stack
         page.get_by_text("sent questions: for ever.").wait_for()
         assert page.locator("#retention li").nth(1).inner_text() == "Answers to repeated requests: 1 day."
         assert page.locator("#retention li").nth(2).inner_text() == "Usage by the day: 1.5 hours."
-        page.get_by_text("Nothing was removed yet.").wait_for()
+        page.get_by_text("No data was removed yet.").wait_for()
 
 
 def test_what_could_not_be_read_is_not_called_empty(browser: Any, stack: Stack) -> None:

@@ -1,4 +1,4 @@
-/** Usage as rows of text, for the screen and for a spreadsheet. */
+/** Rows of a usage report, for the screen and for a spreadsheet. */
 import type {components} from '../api.generated';
 
 export type Report = components['schemas']['UsageReport'];
@@ -7,10 +7,10 @@ export const DIMENSIONS = ['day', 'agent', 'model', 'session', 'person'] as cons
 export type Dimension = typeof DIMENSIONS[number];
 
 const FIGURES = ['turns', 'input_tokens', 'output_tokens', 'cache_read_tokens', 'cache_write_tokens', 'total_tokens', 'cost_usd'] as const;
-/** A spreadsheet would read a text that begins with one of these as a formula. */
+/** Spreadsheets interpret a cell that starts with one of these characters as a formula. */
 const FORMULA = /^[=+\-@\t\r]/;
 
-/** What an item is of; "" if that was not reported. */
+/** Return an item's value of the dimension; "" if it was not reported. */
 export function nameOf(item: Item, by: Dimension): string {
   switch (by) {
     case 'day': return item.day ?? '';
@@ -25,8 +25,8 @@ function cell(text: string): string {
   return `"${(FORMULA.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 }
 
-/** A report as CSV, by RFC 4180. */
-export function csv(report: Report, by: Dimension): string {
+/** Format a report as CSV (RFC 4180). */
+export function toCsv(report: Report, by: Dimension): string {
   const rows = report.items.map((item) => [cell(nameOf(item, by)), ...FIGURES.map((name) => String(item[name]))]);
   return [[by, ...FIGURES], ...rows].map((row) => `${row.join(',')}\r\n`).join('');
 }
