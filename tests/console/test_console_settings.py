@@ -128,8 +128,8 @@ def test_the_settings_show_the_retention_of_each_kind(browser: Any, stack: Stack
             "keep_ms": None, "answers_ms": day_ms, "usage_ms": 5_400_000, "last_pruned_at": None}))
         page.reload()
         page.get_by_text("sent questions: for ever.").wait_for()
-        assert page.locator("#retention li").nth(1).inner_text() == "Answers to repeated requests: 1 day."
-        assert page.locator("#retention li").nth(2).inner_text() == "Usage by the day: 1.5 hours."
+        assert page.locator("#retention li").nth(1).inner_text() == "Responses to repeated requests: 1 day."
+        assert page.locator("#retention li").nth(2).inner_text() == "Daily usage: 1.5 hours."
         page.get_by_text("No data was removed yet.").wait_for()
 
 
