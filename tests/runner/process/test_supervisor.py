@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import re
+import shutil
 import signal
+import socket
+import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from interlock.ports.agent import ProcessExit
-from interlock.runner.process.process import AgentProcess
+from interlock.runner.process import supervisor
+from interlock.runner.process.process import AgentProcess, encode_order
 from interlock.runner.process.reaper import live_descendants, reap_leftovers
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +48,8 @@ ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 RUNNER = """
 import asyncio, os, sys
 from interlock.runner.process.environment import environment
-from interlock.runner.process.process import AgentProcess
+from interlock.runner.process import supervisor
+from interlock.runner.process.process import AgentProcess, encode_order
 async def main(session_id, runner_id, workspace, *argv):
     env = environment(os.environ, session_id=session_id, workspace=workspace, runner_id=runner_id)
     agent = await AgentProcess.start(argv, env, workspace)
@@ -54,6 +62,11 @@ asyncio.run(main(*sys.argv[1:]))
 def parent(pid: int) -> int:
     """Of an agent: its supervisor."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def unread_by_peer(control: socket.socket) -> int:
+    """Return how many bytes the other end has not read yet; 0 if it is closed."""
+    return int.from_bytes(fcntl.ioctl(control, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 @pytest.fixture
@@ -80,6 +93,26 @@ async def test_an_agent_that_ends_on_request_keeps_its_exit_code(start: Start) -
     assert await agent.terminate() == ProcessExit(0, None)
     # Its last output is not lost.
     assert [line async for line in lines] == [b"bye"]
+
+
+@pytest.mark.req("A-4")
+async def test_a_supervisor_reads_requests_that_cross_its_report_of_the_end(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        argv = [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno()), "0"]
+        with subprocess.Popen(argv, pass_fds=[theirs.fileno()]) as program:
+            theirs.close()
+            ours.sendall(encode_order(str(tmp_path), shutil.which("true") or "", ["true"], {}) + b"T 5.000\n")
+            while not ours.recv(4096, socket.MSG_PEEK).endswith(b"D\n"):
+                pass
+            # All is reported and none of it is read yet: an error of the socket would discard it.
+            ours.sendall(b"T 5.000\n")
+            while unread_by_peer(ours):
+                pass
+            ours.sendall(b"T 5.000\n")
+            assert re.fullmatch(rb"S \d+\nE \d+\nD\n", ours.recv(4096))
+            ours.close()
+    assert program.returncode == 0
 
 
 @pytest.mark.req("A-4")

@@ -183,6 +183,12 @@ class SupervisorSocket(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _finish(self) -> None:
+        """Close the socket: the supervisor has reported all, and ends when it is closed."""
+        self.clean = True
+        if self._transport is not None:
+            self._transport.close()
+
     def _take(self, words: list[str]) -> None:
         match words:
             case ["S", pid]:
@@ -190,13 +196,13 @@ class SupervisorSocket(asyncio.Protocol):
                 self.answered.set()
             case ["F", stage, number]:
                 self.failure = (stage, int(number))
-                self.clean = True
+                self._finish()
             case ["E", status]:
                 self.status = int(status)
                 self.ended.set()
             case ["D", *pids]:
-                self.clean = True
                 self.survivors = [int(pid) for pid in pids]
+                self._finish()
             case ["P" | "V" | "X" | "M" | "N", *_] if self._held is not None:
                 self._held.take(words)
             case _:

@@ -28,6 +28,9 @@ Messages on the control socket (FD), each a line of ASCII except the order:
                           E <status>          it ended; the status as waitpid returns it
                           D <pid> ...         everything has ended; the pids are those that survived
 
+After F or D the runner closes the socket; the supervisor reads until then. If it closed first, a request of the runner
+that crosses its last lines would break the connection, and the runner would lose them unread, the exit among them.
+
 An agent whose programs are held has additional lines in both directions: see `box.gate`.
 """
 
@@ -233,7 +236,13 @@ class Supervisor:
         self.kill_at = min(self.kill_at or time.monotonic(), time.monotonic())
 
     def run(self) -> None:
-        """Start the agent, and run until no descendant is left and the runner has asked for the end."""
+        """Start the agent, report its end, and read until the runner has closed the socket."""
+        self.supervise()
+        while self.connected:
+            self.receive()
+
+    def supervise(self) -> None:
+        """Start the agent, and return when no descendant is left and the runner has asked for the end."""
         become_subreaper()
         self.agent, failure = self.launch(*read_order(self.control))
         if failure:
