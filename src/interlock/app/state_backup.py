@@ -24,12 +24,12 @@ import msgspec
 
 from interlock.app.data_migration.departure import why_not_here
 from interlock.app.scratch_directory import scratch_directory
-from interlock.backends.jsonl.atomic_files import sync_directory, sync_tree
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.command.audit.audit_report import AuditReport
+from interlock.durable_files import sync_directory, sync_tree
 from interlock.gateway.audit.audit_state import verify_ledger_file
 from interlock.gateway.audit.signing_key import KeyUnusable
 from interlock.ports.ledger import LedgerError

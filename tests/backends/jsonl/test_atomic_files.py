@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.backends.jsonl.atomic_files import publish_new, publish_over, sync_tree, write_draft
+from interlock.backends.jsonl.atomic_files import publish_new, publish_over, write_draft
 
 
 def failing() -> Iterator[bytes]:
@@ -74,13 +74,3 @@ def test_a_draft_left_by_a_crash_is_replaced(tmp_path: Path) -> None:
     write_draft(tmp_path / ".a.new", [b"x"])
 
     assert (tmp_path / ".a.new").read_bytes() == b"x\n"
-
-
-def test_every_directory_of_a_tree_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-    (inner / "file").touch()
-    synced = list[int]()
-    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
-    sync_tree(tmp_path)
-    assert sorted(synced) == sorted(path.stat().st_ino for path in (tmp_path, tmp_path / "a", inner))

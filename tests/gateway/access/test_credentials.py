@@ -19,7 +19,6 @@ from interlock.gateway.access.credentials import (
     Credentials,
     digest,
     ensure_owner_key,
-    new_key,
     read_owner_key,
 )
 from interlock.ports import trips
@@ -61,14 +60,6 @@ async def test_the_first_start_makes_a_private_owner_key_and_later_ones_keep_it(
     assert (await ensure_owner_key(tmp_path, MemoryLedger(), clock, entropy)).key_sha256 == made.key_sha256
     who = await Credentials(ledger, clock).principal(key)
     assert (who.role, who.tenant_id, who.actor) == ("owner", "default", Actor(type="user", id="owner"))
-
-
-@pytest.mark.req("K-2")
-async def test_a_draft_left_by_a_crash_is_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "owner.key.new").write_text("half")
-    await ensure_owner_key(tmp_path, MemoryLedger(), StillClock(), entropy)
-    assert read_owner_key(tmp_path) == new_key(entropy)
-    assert [path.name for path in tmp_path.iterdir()] == [OWNER_FILE]
 
 
 @pytest.mark.req("K-1")

@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.config import FILE_NAME
-from interlock.gateway.audit.signing_key import write_durably
+from interlock.durable_files import replace_file
 
 MARK_NAME = f"{LEDGER_NAME}.moved"
 MOVED_PATTERN = f"{LEDGER_NAME}.moved-*"
@@ -36,7 +36,7 @@ class DepartureMark(msgspec.Struct, frozen=True, kw_only=True):
 
 def mark(state: Path, to: str, stage: Literal["committing", "moved"]) -> None:
     """Mark a state directory, atomically and durably."""
-    write_durably(state / MARK_NAME, msgspec.json.encode(DepartureMark(to=to, stage=stage)))
+    replace_file(state / MARK_NAME, msgspec.json.encode(DepartureMark(to=to, stage=stage)))
 
 
 def unmark(state: Path) -> None:

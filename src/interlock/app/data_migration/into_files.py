@@ -14,7 +14,6 @@ from interlock.app.data_migration.audit_comparison import agree, database_ends, 
 from interlock.app.data_migration.departure import DRAFT, READY, unmark
 from interlock.app.data_migration.report import MigrationReport, MoveRefused, compared
 from interlock.app.data_migration.tables import TABLES, MigratedTable, columns_there, row_here
-from interlock.backends.jsonl.atomic_files import sync_directory, sync_tree
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.postgres.audit_rows import BEGIN_READING
 from interlock.backends.postgres.database import (
@@ -31,7 +30,7 @@ from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.backends.sqlite.lock import lock_state
-from interlock.gateway.audit.signing_key import write_durably
+from interlock.durable_files import replace_file, sync_directory, sync_tree
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError
 
@@ -91,7 +90,7 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> MigrationRe
                                 audit_records=records, left=shown(dsn))
         # All of it is durable before the database states that it is here.
         await asyncio.to_thread(sync_tree, draft)
-        write_durably(draft / READY, msgspec.json.encode(moved))
+        replace_file(draft / READY, msgspec.json.encode(moved))
         sync_directory(state)
         await connection.execute("INSERT INTO store (name, value) VALUES ($1, $2)", MOVED, str(state))
         await connection.execute("COMMIT")

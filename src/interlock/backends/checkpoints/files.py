@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from interlock.command.audit.audit_lines import parse_checkpoint_line
+from interlock.durable_files import sync_directory
 from interlock.ports.checkpoints import CheckpointSink
 
 MAX_LINE_BYTES = 16_384
@@ -38,7 +39,7 @@ class CheckpointFiles(CheckpointSink):
         finally:
             os.close(descriptor)
         if is_new:
-            self._sync_folder()
+            sync_directory(self._folder)
 
     def lines(self, tenant_id: str) -> list[bytes]:
         try:
@@ -59,17 +60,10 @@ class CheckpointFiles(CheckpointSink):
             return
         number = 1 + sum(1 for _ in self._folder.glob(f"{path.name}{ASIDE}*"))
         path.rename(path.with_name(f"{path.name}{ASIDE}{number}"))
-        self._sync_folder()
+        sync_directory(self._folder)
 
     def tenants(self) -> list[str]:
         return sorted(unquote(path.name.removesuffix(SUFFIX)) for path in self._folder.glob("*" + SUFFIX))
-
-    def _sync_folder(self) -> None:
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _cut_torn_line(descriptor: int) -> None:

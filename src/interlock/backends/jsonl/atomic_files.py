@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-MODE = 0o600
+from interlock.durable_files import FILE_MODE, sync_directory
 
 
 def write_draft(draft: Path, lines: Iterable[bytes]) -> None:
     """Write lines, each with its line feed, durably. A draft that a crash left is replaced."""
     draft.unlink(missing_ok=True)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     with os.fdopen(fd, "wb") as file:
         file.writelines(line + b"\n" for line in lines)
         file.flush()
@@ -41,19 +41,3 @@ def publish_over(path: Path, kept: Path, lines: Iterable[bytes]) -> None:
     finally:
         draft.unlink(missing_ok=True)
     sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def sync_tree(directory: Path) -> None:
-    """Make the names in a directory, and in those below it, durable."""
-    for path in (directory, *directory.rglob("*")):
-        if path.is_dir():
-            sync_directory(path)

@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from interlock.backends.jsonl.atomic_files import publish_new, publish_over, sync_directory
+from interlock.backends.jsonl.atomic_files import publish_new, publish_over
 from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
+from interlock.durable_files import sync_directory
 from interlock.ports.clock import Clock
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import NamedTuple, Self
 from zlib import crc32
 
-from interlock.backends.jsonl.atomic_files import MODE
 from interlock.backends.jsonl.plain_files import Snapshot, Stamp, open_plain, stamp_of
+from interlock.durable_files import FILE_MODE
 from interlock.session.context.context import ModelContext, context
 from interlock.session.transcript.entries import VERSION, read_stub
 from interlock.session.transcript.tree import TranscriptNode, Tree, read_object, read_tree
@@ -456,7 +456,7 @@ def _write(path: Path, stat: os.stat_result, now_ns: int, made: _Parts) -> None:
     head = _HEAD.pack(_MAGIC, *stamp_of(stat), now_ns, len(parents), len(ids), crc32(body))
     draft = path.with_name(f".{path.name}.new")
     try:
-        with os.fdopen(open_plain(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE), "wb") as file:
+        with os.fdopen(open_plain(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
             file.write(head + crc32(head).to_bytes(8, "little"))
             file.write(body)
             file.flush()

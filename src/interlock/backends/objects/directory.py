@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
 
+from interlock.durable_files import sync_directory
 from interlock.ports.objects import ObjectDamaged, ObjectMissing, ObjectsError, ObjectTooLarge, StoredObject
 from interlock.protocol.limits import MAX_OBJECT_BYTES, OBJECT_READ_BYTES
 
@@ -75,7 +76,7 @@ class DirectoryObjects:
             draft.replace(place)
         # The name, and the directory that may be new, are durable before this returns.
         for directory in (place.parent, self._root):
-            _sync(directory)
+            sync_directory(directory)
 
     async def read(self, sha256: str) -> AsyncIterator[bytes]:
         """Read in pieces of OBJECT_READ_BYTES."""
@@ -151,11 +152,3 @@ def _put_ms(path: Path) -> float:
         return path.stat().st_mtime_ns / 1_000_000
     except FileNotFoundError:
         return float("inf")
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable
@@ -27,6 +26,7 @@ import asyncpg
 import structlog
 
 from interlock.backends.postgres.faults import LINK_FAULTS, FormerPrimary, is_away
+from interlock.durable_files import replace_file
 
 LOOK_S = 5.0
 """Interval between queries of all servers of the address."""
@@ -329,12 +329,7 @@ def _read(file: Path) -> PrimaryServer | None:
 
 
 def _write(file: Path, server: PrimaryServer) -> None:
-    fresh = file.with_suffix(".new")
     try:
-        with fresh.open("w", encoding="utf-8") as out:
-            json.dump(server._asdict(), out)
-            out.flush()
-            os.fsync(out.fileno())
-        fresh.replace(file)
+        replace_file(file, json.dumps(server._asdict()).encode())
     except OSError as error:
         log.warning("postgres_primary_not_stored", file=str(file), reason=str(error))

@@ -4,11 +4,11 @@ replaced whole."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
+from interlock.durable_files import replace_file
 from interlock.ports.chat_service import ChatMessage, Id, Spot
 
 MAX_ASKED = 1_000
@@ -121,10 +121,4 @@ class PlacesFile:
         idle = [name for name, kept in self.now.sessions.items() if not kept.commands]
         for name in idle[:max(0, len(self.now.sessions) - MAX_SESSIONS)]:
             del self.now.sessions[name]
-        draft = self._path.with_suffix(".new")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(self.now))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
+        replace_file(self._path, msgspec.json.encode(self.now))

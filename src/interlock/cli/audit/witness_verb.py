@@ -30,7 +30,8 @@ from interlock.command.audit.note import (
     verifier_key,
 )
 from interlock.command.audit.witness import CosignRefused, check_growth, check_signed, needs_proof, succeeds
-from interlock.gateway.audit.signing_key import KeyUnusable, load_or_make_key, load_public_key, write_durably
+from interlock.durable_files import replace_file
+from interlock.gateway.audit.signing_key import KeyUnusable, load_or_make_key, load_public_key
 from interlock.protocol.api.audit import AUDIT_CHECKPOINT, PROVE_CONSISTENCY
 from interlock.protocol.problems import full_sentence
 
@@ -76,7 +77,7 @@ def witness(
     try:
         log_key = load_public_key(path)
         own = load_or_make_key(place)
-        write_durably(place / VKEY_NAME, (verifier_key(name, COSIGNATURE, own.public_key()) + "\n").encode())
+        replace_file(place / VKEY_NAME, (verifier_key(name, COSIGNATURE, own.public_key()) + "\n").encode())
     except KeyUnusable as error:
         raise usage(str(error), "Name the gateway's public key with --key.") from None
     except OSError as error:
@@ -134,7 +135,7 @@ class _Witness:
 
     def _write(self, path: Path, content: bytes) -> None:
         try:
-            write_durably(path, content)
+            replace_file(path, content)
         except OSError as error:
             raise Trouble("Unwritable", f"{path} cannot be written: {error.strerror}.",
                           "Make room or give the directory back to this user, and start the witness again.") from None

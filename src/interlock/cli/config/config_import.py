@@ -19,6 +19,7 @@ from interlock.cli.options import Json
 from interlock.cli.verb_error import Trouble, usage
 from interlock.config.openclaw import TOKEN_FILE, ImportedConfig, translate
 from interlock.config.toml_writer import to_toml
+from interlock.durable_files import replace_file
 
 MAX_BYTES = 1024 * 1024
 """A file that is longer is not a config."""
@@ -130,13 +131,7 @@ def _write(path: Path, text: str, found: ImportedConfig) -> Path | None:
         backup = path.with_name(f"{path.name}.bak-{stamp}") if path.exists() else None
         if backup is not None:
             os.link(path, backup)
-        draft = path.with_name(f".{path.name}.new")
-        with draft.open("w", encoding="utf-8") as file:
-            draft.chmod(0o600)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        replace_file(path, text.encode())
     except OSError as error:
         raise usage(f"Nothing was changed: {error.filename or path} cannot be written: {error.strerror}.") from None
     return backup

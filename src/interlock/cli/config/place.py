@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from interlock.backends.sqlite.lock import LOCK_NAME
 from interlock.cli.verb_error import usage
+from interlock.durable_files import replace_file
 from interlock.protocol.limits import READY_TIMEOUT_S
 
 GATEWAY_FILE = "gateway.json"
@@ -203,12 +204,5 @@ def read_within(path: Path, limit: int) -> bytes | None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file with mode 0600 atomically."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    """Replace a file (mode 0600) durably; two commands that do so at the same time do not mix. Raises OSError."""
+    replace_file(path, content, writer=str(os.getpid()))

@@ -13,6 +13,7 @@ from interlock.cli.display.terminal import print_sentence, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.verb_error import usage
 from interlock.command.policy.presets import PRESETS, Preset
+from interlock.durable_files import FILE_MODE, replace_file
 
 _USE = re.compile(r"^[ \t]*use[ \t]*=[ \t]*\[[^\]]*\][^\n]*$", re.MULTILINE)
 _HEADER = re.compile(r"^[ \t]*\[policy\][^\n]*$", re.MULTILINE)
@@ -67,9 +68,5 @@ def with_presets(text: str, wanted: Sequence[str]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Replace the file atomically; its mode is kept."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    written = file.with_name(f"{file.name}.new")
-    written.write_text(text, "utf-8")
-    written.chmod(file.stat().st_mode & 0o777 if file.exists() else 0o600)
-    written.replace(file)
+    """Replace the file durably; its mode is kept."""
+    replace_file(file, text.encode(), mode=file.stat().st_mode & 0o777 if file.exists() else FILE_MODE)

@@ -7,7 +7,6 @@ import base64
 import contextlib
 import hashlib
 import hmac
-import os
 from collections import OrderedDict
 from collections.abc import Coroutine
 from contextvars import Context
@@ -18,6 +17,7 @@ import msgspec
 import structlog
 
 from interlock.command.audit.register import bound
+from interlock.durable_files import replace_file
 from interlock.engine.lanes.rows import RowAudit
 from interlock.engine.lanes.tenant_place import refusal
 from interlock.ports.clock import Clock, Entropy
@@ -94,7 +94,7 @@ async def ensure_owner_key(state_dir: Path, ledger: Ledger, clock: Clock, entrop
     key = read_owner_key(state_dir)
     if key is None:
         key = new_key(entropy)
-        _write_private(state_dir / OWNER_FILE, key + "\n")
+        replace_file(state_dir / OWNER_FILE, key.encode() + b"\n")
     now = clock.now_ms()
     known = await ledger.key(digest(key))
     writes: list[LedgerWrite] = []
@@ -132,24 +132,6 @@ async def _replacing(ledger: Ledger, fresh: KeyRecord, now_ms: int, *, shared: b
         writes += [Put(one),
                    AuditAppend(AuditDraft(tenant_id=OWNER_TENANT, at=at, who=who, action="revoke", meta=meta))]
     return writes
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600 atomically and durably."""
-    draft = path.with_name(path.name + ".new")
-    with contextlib.suppress(FileNotFoundError):
-        draft.unlink()
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def owns_all(principal: Principal) -> bool:

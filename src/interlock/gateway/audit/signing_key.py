@@ -1,13 +1,14 @@
-"""The gateway's signing key, and atomic, durable writing of files (U-3)."""
+"""The gateway's signing key (U-3)."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from interlock.durable_files import replace_file
 
 KEY_NAME = "gateway.key"
 PUBLIC_NAME = "gateway.pub"
@@ -28,7 +29,7 @@ def load_or_make_key(state: Path) -> Ed25519PrivateKey:
         key = Ed25519PrivateKey.generate()
         pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
                                 serialization.NoEncryption())
-        write_durably(path, pem)
+        replace_file(path, pem)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise KeyUnusable(f"{path} is not a private key: restore it, or move it away to begin with a new "
                           "one.") from error
@@ -36,7 +37,7 @@ def load_or_make_key(state: Path) -> Ed25519PrivateKey:
         raise KeyUnusable(f"{path} holds a key of another kind than Ed25519.")
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     if not (state / PUBLIC_NAME).is_file() or (state / PUBLIC_NAME).read_bytes() != public:
-        write_durably(state / PUBLIC_NAME, public)
+        replace_file(state / PUBLIC_NAME, public)
     return key
 
 
@@ -50,20 +51,3 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
     if not isinstance(key, Ed25519PublicKey):
         raise KeyUnusable(f"{path} holds a key of another kind than Ed25519.")
     return key
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file (mode 0600) so that after a power cut either the old or the new one is complete."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

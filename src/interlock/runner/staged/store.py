@@ -10,10 +10,10 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from interlock.durable_files import replace_file
 from interlock.runner.staged.difference import Difference, difference, digest_of, opaque
 from interlock.runner.staged.entries import FileChange, FileEntry, Remark, below, names, opened, remove, split, status
 from interlock.runner.staged.landing_run import LandingReport, chosen, land
@@ -86,7 +86,7 @@ class Staged:
 
     def land(self, changes: Sequence[FileChange], after: Callable[[str], None] = lambda _step: None) -> LandingReport:
         """Land approved changes. From the first line on, `resume` completes them after a kill. Raises OSError."""
-        _write(self._journal, _Landing(digest_of(list(changes)), list(changes)))
+        replace_file(self._journal, msgspec.json.encode(_Landing(digest_of(list(changes)), list(changes))))
         after("journal written")
         return self._land(after)
 
@@ -144,7 +144,7 @@ class Staged:
             raise OSError(5, f"{self._bases} cannot be read") from error
 
     def _keep(self, kept: _Kept) -> None:
-        _write(self._bases, kept)
+        replace_file(self._bases, msgspec.json.encode(kept))
 
 
 def picked(changes: Sequence[FileChange], paths: Iterable[str] | None) -> list[FileChange]:
@@ -156,18 +156,6 @@ def remove_tree(directory: Path) -> None:
     """Remove a directory of the runner's and all below it. Raises OSError."""
     with suppress(FileNotFoundError), opened(directory.parent) as parent:
         remove(parent, directory.name)
-
-
-def _write(path: Path, value: Any) -> None:
-    temporary = path.with_suffix(".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(value))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    with opened(path.parent) as parent:
-        os.fsync(parent)
 
 
 def _drop_unchanged(above: int, prefix: str, changed: set[str]) -> None:

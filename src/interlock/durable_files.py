@@ -1,0 +1,51 @@
+"""Files that a power cut leaves as they were or as they were to be, never in between (X-2, U-3)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+
+
+def replace_file(path: Path, content: bytes, *, writer: str = "new", mode: int = FILE_MODE) -> None:
+    """Create or replace a file, and create its directory (mode 0700) if it does not exist.
+
+    After a power cut the old or the new content is there, complete; after the return it is the new one. `writer` is
+    part of the draft's name: it has to differ between processes that may replace the file at the same time. A draft
+    that a killed process left is replaced by the next one of the same writer. Raises OSError; the file is complete
+    then, too, and the draft is gone.
+    """
+    path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{writer}")
+    draft.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+            os.fchmod(file.fileno(), mode)  # Without the umask.
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(directory: Path) -> None:
+    """Make the names in a directory, and in those below it, durable. Raises OSError."""
+    for path in (directory, *directory.rglob("*")):
+        if path.is_dir():
+            sync_directory(path)
