@@ -614,6 +614,20 @@ async def test_the_runner_names_its_agents_and_the_content_of_its_outbox() -> No
         assert frame.payload.outbox_bytes is not None
 
 
+@pytest.mark.req("J-14")
+async def test_heartbeats_do_not_count_what_the_gateway_acknowledged() -> None:
+    async with conversation(pace=QUICK._replace(heartbeat_s=0.02)) as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        await runner.outflow.emit(changed())
+        while (frame := await peer.receive()).type != "x-interlock.heartbeat" or not frame.payload.outbox_bytes:
+            pass
+        await peer.ack(1)
+        async with asyncio.timeout(PATIENCE_S):
+            while (frame := await peer.receive()).type != "x-interlock.heartbeat" or frame.payload.outbox_bytes:
+                pass
+
+
 @pytest.mark.req("D-1")
 async def test_a_slow_gateway_gets_every_frame_in_order() -> None:
     """More is emitted than the link queues: the session falls behind, and is read from the outbox."""

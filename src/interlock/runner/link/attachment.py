@@ -188,6 +188,7 @@ class LinkSession:
             await asyncio.sleep(self._heartbeat_s)
             self._sending.urge(self._link_frame("x-interlock.heartbeat", RunnerHeartbeat(
                 agents=self._live_agents(), outbox_bytes=self._outflow.kept_bytes)))
+            self._outflow.recount()
 
     # --- from the gateway ---
     async def _receive(self) -> None:

@@ -103,6 +103,9 @@ class Outflow:
         self._unbuffered: set[str] = set()
         """Sessions with the policy NONE: they are never held back, since nothing is stored."""
         self._recount: set[str] = set()
+        self._acked: set[str] = set()
+        """Sessions whose estimates include bytes that were acknowledged since the last recount."""
+        self._recount_acked = False
         self._blocks: dict[tuple[str, str], Frame] = {}
         self._uplinks: dict[str, Uplink] = {}
         """By gateway_id: every one is offered everything, whichever controls the session (D-5)."""
@@ -170,6 +173,7 @@ class Outflow:
 
     def acked(self, session_id: str) -> None:
         """Note that the outbox was trimmed, and wake those that wait for it."""
+        self._acked.add(session_id)
         if (self._kept.get(session_id, 0) + self._opened(session_id)) * 2 > self._stop_reading:
             self._recount.add(session_id)
             self._work.set()
@@ -181,13 +185,21 @@ class Outflow:
             self._kept.pop(session_id, None)
             self._open.pop(session_id, None)
             self._unbuffered.discard(session_id)
+            self._acked.discard(session_id)
         for uplink in self._uplinks.values():
             uplink.forget(session_id)
 
     @property
     def kept_bytes(self) -> int:
-        """Return the unacknowledged bytes in the outbox of all sessions, as far as they were counted."""
+        """Return the unacknowledged bytes in the outbox of all sessions; what was acknowledged since the last recount
+        is included."""
         return sum(self._kept.values())
+
+    def recount(self) -> None:
+        """Have the flusher count the sessions again that were acknowledged: the caller waits for no disk."""
+        if self._acked:
+            self._recount_acked = True
+            self._work.set()
 
     # --- the flusher ---
     async def run(self) -> None:
@@ -220,6 +232,13 @@ class Outflow:
             session_id = self._recount.pop()
             row = await self._outbox.session(session_id)
             self._kept[session_id] = row.bytes_kept if row else 0
+            self._wake()
+        if self._recount_acked:
+            self._recount_acked = False
+            acked, self._acked = self._acked, set()
+            for row in await self._outbox.sessions():
+                if row.session_id in acked and row.session_id in self._kept:
+                    self._kept[row.session_id] = row.bytes_kept
             self._wake()
 
     async def _flush(self) -> None:
