@@ -45,8 +45,8 @@ WATCH = """() => {
         registration.showNotification = (...notice) => show(...notice).then(resolve, reject);
     });
 }"""
-"""The browser stores a notice before it displays it. One that is read between the two counts as closed by the user and is
-removed, so a test reads notices only after the worker's promise to show one was resolved."""
+"""The browser stores a notice before it displays it. One that is read between the two counts as closed by the user and
+is removed, so a test reads notices only after the worker's promise to show one was resolved."""
 SHOWN = """(limit_ms) => Promise.race([self.shown, new Promise((_, reject) => {
     setTimeout(reject, limit_ms, new Error('no notice was shown'));
 })])"""
