@@ -27,6 +27,7 @@ from benchmarks.storage import session_rows
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.jsonl.transcript_index import Indexed, index_path
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
 from interlock.session.context.compaction_plan import CompactionSettings, plan
@@ -154,7 +155,7 @@ def _pi(path: Path) -> dict[str, float] | str:
 async def turns(state: Path, compacted: Path) -> dict[str, float]:
     """A turn of a long session, in seconds: what its prompt and its answer append, then its context; by the index, and
     by the whole file as it was before."""
-    store = JsonlTranscripts(state, _Clock())
+    store = JsonlTranscripts(state, ManualClock())
     path = state / "agents/shell/sessions/S.jsonl"
     path.parent.mkdir(parents=True)
     shutil.copy(compacted, path)
@@ -164,7 +165,7 @@ async def turns(state: Path, compacted: Path) -> dict[str, float]:
     leaf, taken = await store.leaf("S", "shell", "t1"), await store.trunk("S", "shell", "t1")
     found = {"first_s": time.perf_counter() - began, "entries": float(len(taken.nodes))}
     await store.close()  # The index is made when no one waits for it.
-    store = JsonlTranscripts(state, _Clock())
+    store = JsonlTranscripts(state, ManualClock())
     leaf = await store.leaf("S", "shell", "t1")
     for name, read in (("turn_s", store.trunk), ("whole_s", store.tree)):
         spent: list[float] = []
@@ -182,17 +183,9 @@ async def turns(state: Path, compacted: Path) -> dict[str, float]:
     return found
 
 
-class _Clock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 def appends(directory: Path, count: int) -> dict[str, float]:
     """Appends a second: ours (durable), a bare append with fdatasync, a bare append without."""
-    files = TranscriptFiles(directory, _Clock())
+    files = TranscriptFiles(directory, ManualClock())
     header = TranscriptHeader("S", "shell", "/w", AT, "t1")
     lines = [TranscriptLine(tenant_id="t1", session_id="S", entry_id=f"{number:08x}", line=msgspec.json.encode(
         {"type": "message", "id": f"{number:08x}", "parentId": None, "timestamp": AT, "message": _message(number)}))

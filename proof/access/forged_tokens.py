@@ -11,12 +11,13 @@ from typing import Any
 
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.config import Config, OidcSection, RatesSection
 from interlock.gateway.oidc.tokens import OidcIssuers
 from proof.access.oidc_issuer import Issuer
-from proof.processes.in_memory_gateway import NOW_MS, InMemoryGateway, SetClock
+from proof.processes.in_memory_gateway import NOW_MS, InMemoryGateway
 
 AUDIENCE = "interlock"
 NOW_S = NOW_MS // 1000
@@ -99,7 +100,7 @@ async def trial() -> tuple[int, list[str]]:
     wrong: list[str] = []
     offered = 0
     async with Issuer() as issuer:
-        clock, ledger = SetClock(), MemoryLedger()
+        clock, ledger = ManualClock(), MemoryLedger()
         issuers = OidcIssuers({"corp": section(issuer)}, HttpOutgoing(["127.0.0.1/32"]), ledger, clock)
         inside = InMemoryGateway(Config(rates=RatesSection(refused_a_minute=0)), issuers=issuers, ledger=ledger,
                                  clock=clock)

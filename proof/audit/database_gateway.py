@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.command.audit.audit import leaf_hash
 from interlock.command.audit.register import bound
 from interlock.command.policy.policy import PolicySubject, Rule, RuleSet
@@ -55,19 +56,6 @@ RUNS = ("control.session.open", "control.prompt.request", "control.turn.resume",
         "agent.file.transfer")
 """Control frames that make an agent do something; an answer does if it allows."""
 PERSONAL = frozenset({"prompt_id", "by", "message", "timestamp"})
-
-
-class SetClock:
-    """A clock that a trial moves."""
-
-    def __init__(self) -> None:
-        self.at = NOW_MS
-
-    def now_ms(self) -> int:
-        return self.at
-
-    def monotonic_ms(self) -> int:
-        return self.at
 
 
 class Wire:
@@ -116,7 +104,7 @@ class Gateway:
     """One gateway, in this process, on a ledger."""
 
     def __init__(self, ledger: Ledger, entropy: Entropy) -> None:
-        self.ledger, self.clock, self.entropy = ledger, SetClock(), entropy
+        self.ledger, self.clock, self.entropy = ledger, ManualClock(NOW_MS), entropy
         self.engine = Engine(ledger, Viewers(ledger), self.clock, self.entropy, RuleSet(POLICY), Limits())
         self.credentials = Credentials(ledger, self.clock, None, self.engine.rows)
         self.keys = KeyStore(ledger, self.clock, self.entropy, self.credentials)
@@ -201,7 +189,7 @@ class Gateway:
 
 async def make_base(store: Store) -> Base:
     """Make a ledger in which everything that an edit could change waits for its release."""
-    gateway = Gateway(await store.open_base(SetClock()), counting_entropy())
+    gateway = Gateway(await store.open_base(ManualClock(NOW_MS)), counting_entropy())
     ledger = gateway.ledger
     await gateway.engine.adopt()
     tenant = TenantRecord(tenant_id="default", name="", created_ms=NOW_MS)
@@ -258,7 +246,7 @@ def _draft(action: str, meta: dict[str, Any]) -> AuditDraft:
 async def release(gateway: Gateway, base: Base) -> tuple[Outcome, bool]:
     """Let everything go that waits: links, votes, keys, policy. Returns what came of it, and whether the gateway
     reported an edit."""
-    gateway.clock.at += 2 * CACHE_MS
+    gateway.clock.advance(2 * CACHE_MS)
     fault = False
     for session_id in base.sessions:
         fault |= await _failed(gateway.attach(session_id))

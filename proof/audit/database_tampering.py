@@ -23,23 +23,13 @@ from unittest.mock import patch
 
 import structlog
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.engine.bridge import seals
 from interlock.engine.bridge.link import mismatch
 from interlock.engine.lanes import lane_reader
 from interlock.engine.lanes.rows import RowAudit
 from proof.audit.database_copies import Editing, PostgresStore, Refused, SqliteStore, Store
-from proof.audit.database_gateway import (
-    FORGED,
-    PROBES,
-    Base,
-    Gateway,
-    Outcome,
-    SetClock,
-    digest,
-    make_base,
-    release,
-    verified,
-)
+from proof.audit.database_gateway import FORGED, PROBES, Base, Gateway, Outcome, digest, make_base, release, verified
 from proof.json_value import Json
 
 FULL_ROUNDS = 500
@@ -174,7 +164,7 @@ async def _trial(base: Base, store: Store, edit: _Editor | None, *, live: bool) 
     fault = False
     try:
         async with asyncio.timeout(TRIAL_S):
-            ledger = await store.open_trial(SetClock())
+            ledger = await store.open_trial(ManualClock())
             gateway = Gateway(ledger, random.Random(base.hashes[0]).randbytes)
             try:
                 await gateway.meet()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.backends.checkpoints.files import CheckpointFiles
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV, seal, write_noted
 from interlock.command.audit.audit_lines import parse_checkpoint_line
@@ -35,21 +36,13 @@ TENANT = "default"
 _TRIGGERS = ("audit_never_updated", "audit_never_deleted", "audit_never_replaced")
 
 
-class _Clock:
-    def now_ms(self) -> int:
-        return 1_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 def _draft(at_ms: int, action: str) -> AuditDraft:
     return AuditDraft(tenant_id=TENANT, at=iso(at_ms), who={"id": "user:ann", "role": "owner"}, action=action)
 
 
 async def _make(state: Path, dice: random.Random) -> None:
     """Write a log and sign it now and then, as a gateway does that is stopped in the end."""
-    ledger = await open_ledger(state / LEDGER_NAME, _Clock())
+    ledger = await open_ledger(state / LEDGER_NAME, ManualClock(1000000))
     signer = _signer(ledger, state)
     for _ in range(dice.randrange(2, 5)):
         await ledger.commit(WriteBatch([AuditAppend(_draft(1_000_000, "approve"))] * dice.randrange(1, 6)))
@@ -63,7 +56,7 @@ def _signer(ledger: Any, state: Path) -> CheckpointSigner:
 
 async def _start(state: Path) -> bool:
     """Start on a state directory, and return whether its log was signed."""
-    ledger = await open_ledger(state / LEDGER_NAME, _Clock())
+    ledger = await open_ledger(state / LEDGER_NAME, ManualClock(1000000))
     signer = _signer(ledger, state)
     await signer.sign()
     await ledger.close()

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.transcripts import MemoryTranscripts
@@ -23,28 +24,13 @@ from interlock.protocol.resources import Actor
 NOW_MS = 1_800_000_000_000
 
 
-class SetClock:
-    """A clock that changes only when moved."""
-
-    def __init__(self, at_ms: int = NOW_MS) -> None:
-        self.at_ms = at_ms
-
-    def now_ms(self) -> int:
-        """Wall time."""
-        return self.at_ms
-
-    def monotonic_ms(self) -> int:
-        """The same, for spans."""
-        return self.at_ms
-
-
 class InMemoryGateway:
     """The API with everything behind it; `ask` is one request under a key."""
 
     def __init__(self, config: Config | None = None, issuers: Issuers | None = None,
-                 ledger: MemoryLedger | None = None, clock: SetClock | None = None) -> None:
+                 ledger: MemoryLedger | None = None, clock: ManualClock | None = None) -> None:
         self.config = config or Config()
-        self.clock = clock or SetClock()
+        self.clock = clock or ManualClock(NOW_MS)
         self.ledger = ledger or MemoryLedger()
         self.objects = MemoryObjects(now_ms=self.clock.now_ms)
         parts = assemble(

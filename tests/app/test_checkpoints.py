@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.conversation import ManualClock
 from interlock.app.checkpoints import open_sink
 from interlock.backends.checkpoints.files import CheckpointFiles
+from interlock.backends.memory.clock import ManualClock
 from interlock.config import AuditSection, ConfigError
 
 pytestmark = pytest.mark.req("U-3")

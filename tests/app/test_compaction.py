@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from engine.conversation import ManualClock, counting_entropy
+from engine.conversation import counting_entropy
 from interlock.app.compaction import compaction_hook, compaction_rules
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.channels.compaction_hook import HttpCompactionHook
 from interlock.config import Config, ConfigError, parse, show

@@ -15,10 +15,11 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from engine.conversation import OWNER, ManualClock, Table
+from engine.conversation import OWNER, Table
 from engine.within import Within
 from interlock.app.session_views import SessionViews
 from interlock.backends.jsonl.view_files import ViewFile
+from interlock.backends.memory.clock import ManualClock
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge.lane import Lane
 from interlock.engine.bridge.lane_state import LaneState

@@ -26,6 +26,7 @@ from interlock.app.state_backup import (
     restore_backup,
     write_backup,
 )
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.gateway.audit.signing_key import load_or_make_key
@@ -35,18 +36,10 @@ NOW_MS = 1_800_000_000_000
 TRANSCRIPT = "agents/shell/sessions/s1.jsonl"
 
 
-class StandingClock:
-    def now_ms(self) -> int:
-        return NOW_MS
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 async def make_state(state: Path) -> None:
     """Make a state directory with an empty ledger and its keys."""
     state.mkdir(mode=0o700)
-    ledger = await open_ledger(state / "ledger.db", StandingClock())
+    ledger = await open_ledger(state / "ledger.db", ManualClock(NOW_MS))
     await ledger.close()
     load_or_make_key(state)
 
@@ -92,7 +85,7 @@ def test_the_backup_restores_the_essential_files_privately_and_no_others(
 
 async def test_the_restored_ledger_belongs_to_the_same_gateway(archive: Path, tmp_path: Path) -> None:
     report = restore_backup(archive, tmp_path / "restored")
-    ledger = await open_ledger(tmp_path / "restored/ledger.db", StandingClock())
+    ledger = await open_ledger(tmp_path / "restored/ledger.db", ManualClock(NOW_MS))
     assert await ledger.gateway_id() == report.gateway_id
     await ledger.close()
 

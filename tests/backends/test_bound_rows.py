@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.audit_rows import AuditRows, audit_rows
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.ports.ledger import Put, PutApproval, PutCommand, WriteBatch
-from ports.test_ledger import StoppedClock, approval, command, key
+from ports.test_ledger import approval, command, key
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5")]
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5")]
 async def file(anyio_backend: str, tmp_path: Path) -> Path:
     """A ledger with commands and approvals in each kind of state, and two keys."""
     file = tmp_path / "ledger.db"
-    ledger = await open_ledger(file, StoppedClock())
+    ledger = await open_ledger(file, ManualClock())
     await ledger.commit(WriteBatch([
         PutCommand(command("c1", "queued")), PutCommand(command("c2", "running")),
         PutCommand(command("c3", "succeeded")), PutApproval(approval("a1", "pending")),

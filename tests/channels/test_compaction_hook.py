@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.conversation import ManualClock
+from interlock.backends.memory.clock import ManualClock
 from interlock.channels.compaction_hook import ANSWER_BYTES, CompactionHookSettings, HttpCompactionHook
 from interlock.ports.compaction_hook import BeforeCompact, CompactionVeto, Supply
 from interlock.ports.outbound_http import OutboundResponse, Outgoing, Unreached, UrlRefused

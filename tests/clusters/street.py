@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from engine.conversation import ManualClock
 from gateway.raw_runner import PATIENCE_S, TOKEN, Runner
 from interlock.backends.bus_local.bus import Hub, LocalBus
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects

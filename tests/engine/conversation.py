@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from engine.within import Within
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.policy.policy import RuleSet
@@ -51,22 +52,6 @@ def turn_uuid(name: str) -> str:
 def with_turn_uuid(payload: p.Payload) -> p.Payload:
     named = getattr(payload, "turn_id", None)
     return msgspec.structs.replace(payload, turn_id=turn_uuid(named)) if isinstance(named, str) else payload
-
-
-class ManualClock:
-    """Time that moves only when a test advances it."""
-
-    def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
-        self.at_ms = now_ms
-
-    def now_ms(self) -> int:
-        return self.at_ms
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
-
-    def advance(self, ms: int) -> None:
-        self.at_ms += ms
 
 
 def counting_entropy() -> Entropy:

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.conversation import OWNER, ManualClock, Table, Wire, remember
+from engine.conversation import OWNER, Table, Wire, remember
+from interlock.backends.memory.clock import ManualClock
 from interlock.engine.presence import Present
 from interlock.engine.router import RETURN_MS, RETURN_RETRY_S, START_MS
 from interlock.ports.ledger import Put, WriteBatch

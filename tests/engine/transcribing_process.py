@@ -14,24 +14,17 @@ import msgspec
 import structlog
 
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.engine.sessions.transcript_writer import TranscriptWriter
 from interlock.ports.ledger import Append, PutSession, PutTranscript, WriteBatch
 from interlock.protocol.records import SessionRecord, TranscriptLine
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 async def main(state: Path) -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for ids alone
-    ledger = await open_ledger(state / "ledger.db", StoppedClock())
-    writer = TranscriptWriter(ledger, JsonlTranscripts(state, StoppedClock()))
+    ledger = await open_ledger(state / "ledger.db", ManualClock())
+    writer = TranscriptWriter(ledger, JsonlTranscripts(state, ManualClock()))
     row = SessionRecord(session_id="S1", tenant_id="t", session_key="k", agent_id="shell", runner_id="r",
                         workspace="/w", state="idle", created_ms=0, updated_ms=0, deadline_ms=None, machine=b"{}",
                         usage={})

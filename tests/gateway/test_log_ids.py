@@ -14,6 +14,7 @@ import structlog
 
 from gateway.raw_runner import Server
 from interlock import log
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.command.policy.policy import PolicySubject, PolicyVerdict, RuleSet
@@ -23,7 +24,6 @@ from interlock.protocol.frames import encode
 from interlock.protocol.limits import OUTBOX_BYTES
 from interlock.runner.link.inbound import Inbound
 from interlock.runner.link.outflow import Outflow
-from runner.stage import StillClock
 
 TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_a_log_line_about_a_frame_names_tenant_session_command_and_frame(l
 async def test_a_runners_log_lines_name_the_session_and_the_requesting_frame() -> None:
     bound: list[dict[str, Any]] = []
     outbox = MemoryOutbox()
-    flow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes, outbox_bytes=OUTBOX_BYTES)
+    flow = Outflow(outbox, clock=ManualClock(), entropy=secrets.token_bytes, outbox_bytes=OUTBOX_BYTES)
     flowing = asyncio.create_task(flow.run())
     given = asyncio.Event()
 
@@ -75,7 +75,7 @@ async def test_a_runners_log_lines_name_the_session_and_the_requesting_frame() -
         bound.append(structlog.contextvars.get_contextvars())
         given.set()
 
-    inbound = Inbound(outbox, MemoryObjects(), flow, StillClock(), secrets.token_bytes, control)
+    inbound = Inbound(outbox, MemoryObjects(), flow, ManualClock(), secrets.token_bytes, control)
     inbound.join("gw_1")
     frame = Frame(type="control.session.close", payload=p.SessionClose(reason="over"), message_id="m-7",
                   session_id="s-1", seq=1, timestamp="")

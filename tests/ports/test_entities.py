@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from interlock.backends.memory import entities as in_memory
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.postgres import entities as in_postgres
 from interlock.backends.postgres import tables
@@ -31,7 +32,6 @@ from interlock.ports.ledger import (
     WriteBatch,
 )
 from interlock.protocol.records import Record
-from ports.test_ledger import StoppedClock
 
 pytestmark = pytest.mark.anyio
 
@@ -85,9 +85,9 @@ def place(request: pytest.FixtureRequest) -> str:
 async def ledger(place: str, tmp_path: Path) -> AsyncIterator[Ledger]:
     opened: Ledger
     if place not in ("memory", "sqlite"):
-        opened = await open_in_postgres(PostgresSettings(place), StoppedClock())
+        opened = await open_in_postgres(PostgresSettings(place), ManualClock())
     else:
-        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "l.db", StoppedClock())
+        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "l.db", ManualClock())
     yield opened
     await opened.close()
 
@@ -136,14 +136,14 @@ async def test_an_old_ledger_gets_the_table_and_an_old_program_still_uses_it(
 ) -> None:
     declared = in_sqlite.DECLARED
     monkeypatch.setattr(in_sqlite, "DECLARED", ())
-    await (await open_ledger(tmp_path / "l.db", StoppedClock())).close()
+    await (await open_ledger(tmp_path / "l.db", ManualClock())).close()
     monkeypatch.setattr(in_sqlite, "DECLARED", declared)
-    newer = await open_ledger(tmp_path / "l.db", StoppedClock())
+    newer = await open_ledger(tmp_path / "l.db", ManualClock())
     await commit(newer, Put(LabelRecord(tenant_id="t1", name="urgent")))
     await newer.close()
     monkeypatch.setattr(in_sqlite, "DECLARED", ())
-    await (await open_ledger(tmp_path / "l.db", StoppedClock())).close()
+    await (await open_ledger(tmp_path / "l.db", ManualClock())).close()
     monkeypatch.setattr(in_sqlite, "DECLARED", declared)
-    again = await open_ledger(tmp_path / "l.db", StoppedClock())
+    again = await open_ledger(tmp_path / "l.db", ManualClock())
     assert await again.count(LABELS) == 1
     await again.close()

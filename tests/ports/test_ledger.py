@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
@@ -86,14 +87,6 @@ from interlock.protocol.resources import Actor, Approval, Command, Delivery, Rem
 pytestmark = pytest.mark.anyio
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 Place = str | PostgresSettings
 
 
@@ -106,9 +99,9 @@ def place(request: pytest.FixtureRequest) -> Place:
 async def ledger(place: Place, tmp_path: Path) -> AsyncIterator[Ledger]:
     opened: Ledger
     if isinstance(place, PostgresSettings):
-        opened = await open_in_postgres(place, StoppedClock())
+        opened = await open_in_postgres(place, ManualClock())
     else:
-        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StoppedClock())
+        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", ManualClock())
     yield opened
     await opened.close()
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger
@@ -23,14 +24,6 @@ pytestmark = pytest.mark.anyio
 HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 @pytest.fixture(params=["memory", "jsonl", "postgres", "postgres_by_tenant"])
 def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
     return request.getfixturevalue(request.param) if request.param.startswith("postgres") else request.param
@@ -38,7 +31,7 @@ def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
 
 @pytest.fixture
 async def transcripts(place: str | PostgresSettings, tmp_path: Path) -> AsyncIterator[TranscriptStore]:
-    clock = StoppedClock()
+    clock = ManualClock()
     async with AsyncExitStack() as ends:
         store: TranscriptStore
         if isinstance(place, PostgresSettings):

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from interlock.backends import sql_upkeep
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
@@ -25,14 +26,6 @@ NOW = 1_700_000_000_000
 BEFORE = NOW - 30 * DAY
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return NOW
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 @pytest.fixture(params=["memory", "sqlite", "postgres", "postgres_by_tenant"])
 def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
     return request.getfixturevalue(request.param) if request.param.startswith("postgres") else request.param
@@ -42,9 +35,9 @@ def place(request: pytest.FixtureRequest) -> str | PostgresSettings:
 async def ledger(place: str | PostgresSettings, tmp_path: Path) -> AsyncIterator[Ledger]:
     opened: Ledger
     if isinstance(place, PostgresSettings):
-        opened = await open_in_postgres(place, StoppedClock())
+        opened = await open_in_postgres(place, ManualClock(NOW))
     else:
-        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", StoppedClock())
+        opened = MemoryLedger() if place == "memory" else await open_ledger(tmp_path / "ledger.db", ManualClock(NOW))
     yield opened
     await opened.close()
 
@@ -159,7 +152,7 @@ async def test_objects_are_referenced_by_kept_files_and_by_files_in_transfer(led
 @pytest.mark.req("G-5")
 async def test_a_long_session_is_deleted_in_small_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_upkeep, "STEP_ROWS", 2)
-    ledger = await open_ledger(tmp_path / "ledger.db", StoppedClock())
+    ledger = await open_ledger(tmp_path / "ledger.db", ManualClock(NOW))
     groups: list[int] = []
     await session(ledger, "old")
     ledger.measure(lambda batches, _seconds: groups.append(batches))

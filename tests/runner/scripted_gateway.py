@@ -15,6 +15,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.outbox import Outbox
@@ -30,19 +31,6 @@ PATIENCE_S = 20.0
 """A test that waits longer for an event has failed."""
 TOKEN = "a-runner-token"
 QUICK = LinkIntervals(ack_delay_s=0.01, reconnect_min_ms=1, reconnect_max_ms=2)
-
-
-class Clock:
-    """A clock that changes only on request."""
-
-    def __init__(self) -> None:
-        self.ms = 1_800_000_000_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
 
 
 class Counting:
@@ -152,7 +140,7 @@ class Runner:
 
     def __init__(self, url: str, outbox: Outbox, pace: LinkIntervals, outbox_bytes: int) -> None:
         self.outbox = outbox
-        self.clock = Clock()
+        self.clock = ManualClock()
         entropy = Counting()
         self.outflow = Outflow(outbox, clock=self.clock, entropy=entropy, outbox_bytes=outbox_bytes)
         self.controls: asyncio.Queue[tuple[Frame, bytes]] = asyncio.Queue()

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentSpec
@@ -42,16 +43,6 @@ PATIENCE_S = 30.0
 NOW_MS = 1_790_000_000_000
 PATIENT, USUAL = Waits(), SessionTimeouts()
 _numbers = itertools.count(1)
-
-
-class StillClock:
-    """A clock that does not move."""
-
-    def now_ms(self) -> int:
-        return NOW_MS
-
-    def monotonic_ms(self) -> int:
-        return 0
 
 
 def misbehaving(*words: str, **fields: Any) -> AgentSpec:
@@ -82,12 +73,12 @@ class Stage:
         self._openings = 0
         self._sent = ""
         self.session_id = f"00000000-0000-4000-8000-{os.getpid():06d}{next(_numbers):06d}"
-        self.outflow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes,
+        self.outflow = Outflow(outbox, clock=ManualClock(NOW_MS), entropy=secrets.token_bytes,
                                outbox_bytes=outbox_bytes)
         self.outflow.attach(self)
         self.sessions = RunnerSessions(
             Surroundings(
-                flow=self.outflow, objects=self.objects, clock=StillClock(), entropy=secrets.token_bytes,
+                flow=self.outflow, objects=self.objects, clock=ManualClock(NOW_MS), entropy=secrets.token_bytes,
                 presence=self.presence, spawn=AgentProcess.start,
                 offered=Offered(Offering(agents, [str(workspace)])), runner_id="stage",
                 environment=os.environ, waits=waits, timeouts=timeouts, boxing=boxing,

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from engine.conversation import ManualClock, Table
+from engine.conversation import Table
 from engine.gateway_context import ContextTable
 from engine.sessions.test_transcript_writer import converse
 from installed import require
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.engine.sessions.transcript_desk import TranscriptDesk
 from interlock.session.context.context import ModelContext, context
 from interlock.session.transcript.doctor import examine, repair

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.command.approval import named, withdraw
@@ -60,14 +61,6 @@ from interlock.protocol.resources import (
 )
 
 NOW = 1_800_000_000_000
-
-
-class _Clock:
-    def now_ms(self) -> int:
-        return NOW
-
-    def monotonic_ms(self) -> int:
-        return NOW
 
 
 class NoChats:
@@ -155,7 +148,7 @@ class SmallDesk:
         self.viewers = Viewers(self.ledger)
         self.sessions: Any = SmallSessions(self)
         self.setbacks = Setbacks()
-        self.drains = Drains(self.ledger, _Clock(), RowAudit(self.ledger, _Clock()))
+        self.drains = Drains(self.ledger, ManualClock(NOW), RowAudit(self.ledger, ManualClock(NOW)))
         self.policy = RuleSet()
         self.hooks: dict[tuple[str, str], ConfiguredWebhook] = {}
         self.doors: dict[str, Door] = {}

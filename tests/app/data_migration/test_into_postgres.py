@@ -18,6 +18,7 @@ from interlock.app.data_migration.report import MoveRefused
 from interlock.app.data_migration.tables import TABLES
 from interlock.app.stores import open_stores
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres.audit_rows import audit_rows
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.faults import NotAPostgresLedger
@@ -83,15 +84,7 @@ class Broken(BaseException):
     """As a kill would: nothing catches it."""
 
 
-class StandingClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-CLOCK = StandingClock()
+CLOCK = ManualClock()
 
 
 def line(entry_id: str, session_id: str = "S1") -> TranscriptLine:

@@ -18,6 +18,7 @@ from interlock.app.data_migration.tenant_move import Destination, move_tenant
 from interlock.app.data_migration.tenant_source import open_source
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres.database import read_settings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
@@ -79,15 +80,7 @@ class Killed(BaseException):
     """As a kill would: nothing catches it."""
 
 
-class StandingClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-CLOCK = StandingClock()
+CLOCK = ManualClock()
 
 
 def draft(tenant_id: str, **fields: Any) -> AuditAppend:

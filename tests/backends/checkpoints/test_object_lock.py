@@ -10,10 +10,10 @@ import pytest
 from botocore.exceptions import ClientError
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from engine.conversation import ManualClock
 from interlock.backends.bucket import Bucket
 from interlock.backends.checkpoints.files import CheckpointFiles
 from interlock.backends.checkpoints.object_lock import Both, LockedCheckpoints
+from interlock.backends.memory.clock import ManualClock
 from interlock.command.audit.audit import checkpoint_line
 from interlock.command.audit.note import origin_of, sign_checkpoint
 from lazily import lazily

@@ -7,79 +7,20 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from backends.jsonl.transcript_file import HEADER, ReadBytes, damaged, line, long_file
 from interlock.backends.jsonl import files, transcript_index
 from interlock.backends.jsonl import transcripts as transcripts_module
 from interlock.backends.jsonl.plain_files import Snapshot
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
-from interlock.ports.transcripts import TranscriptHeader
-from interlock.protocol.records import TranscriptLine
+from interlock.backends.memory.clock import ManualClock
 
 pytestmark = pytest.mark.anyio
-HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_800_000_000_123
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
-    body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
-    return TranscriptLine(tenant_id="t1", session_id="S1", entry_id=entry_id, line=body)
-
-
-@pytest.fixture
-async def transcripts(tmp_path: Path) -> AsyncIterator[JsonlTranscripts]:
-    store = JsonlTranscripts(tmp_path / "state", StoppedClock())
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "agents" / "shell" / "sessions" / "S1.jsonl"
-
-
-def damaged(file: Path, tail: bytes) -> bytes:
-    """Lay down a file that an earlier process left, with `tail` at its end; returns the content before it."""
-    whole = b'{"type":"session","version":3,"id":"S1"}\n' + line("a").line + b"\n"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(whole + tail)
-    return whole
-
-
-def long_file(file: Path, entries: int) -> None:
-    """Lay down a sound file that an earlier process left: a chain of entries of 1 KiB."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    padding = b'"custom","data":"' + b"x" * 1024 + b'"'
-    chain = [line(f"e{at}", f"e{at - 1}" if at else None).line.replace(b'"custom"', padding) for at in range(entries)]
-    file.write_bytes(b'{"type":"session","version":3,"id":"S1"}\n' + b"\n".join(chain) + b"\n")
-
-
-class ReadBytes:
-    """Counts the bytes that are read of one file."""
-
-    def __init__(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        self._file = file
-        self._pread = os.pread
-        monkeypatch.setattr(os, "pread", self._counted)
-
-    def _counted(self, fd: int, size: int, at: int) -> bytes:
-        data = self._pread(fd, size, at)
-        if os.fstat(fd).st_ino == self._file.stat().st_ino:
-            self.count += len(data)
-        return data
 
 
 @pytest.mark.req("X-4", "X-3")
@@ -232,7 +173,7 @@ async def test_a_long_file_evicted_for_others_is_not_read_completely_again(
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
     monkeypatch.setattr(files, "KNOWN_FILES", 2)
     long_file(file, 1_500)
-    first = JsonlTranscripts(tmp_path / "state", StoppedClock())
+    first = JsonlTranscripts(tmp_path / "state", ManualClock())
     await first.append(HEADER, [line("a", "e1499")])
     await first.close()
     renewed = threading.Event()

@@ -6,43 +6,15 @@ import asyncio
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
+from backends.jsonl.transcript_file import HEADER, line
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
-from interlock.ports.transcripts import TranscriptHeader
-from interlock.protocol.records import TranscriptLine
 
 pytestmark = pytest.mark.anyio
-HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_800_000_000_123
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
-    body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
-    return TranscriptLine(tenant_id="t1", session_id="S1", entry_id=entry_id, line=body)
-
-
-@pytest.fixture
-async def transcripts(tmp_path: Path) -> AsyncIterator[JsonlTranscripts]:
-    store = JsonlTranscripts(tmp_path / "state", StoppedClock())
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "agents" / "shell" / "sessions" / "S1.jsonl"
 
 
 def _fifo(path: Path) -> None:

@@ -13,6 +13,7 @@ from interlock.backends.jsonl import transcript_index
 from interlock.backends.jsonl.files import TranscriptFiles
 from interlock.backends.jsonl.plain_files import Snapshot
 from interlock.backends.jsonl.transcript_index import Indexed, index_path
+from interlock.backends.memory.clock import ManualClock
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.records import TranscriptLine
 from interlock.session.context.context import context
@@ -122,19 +123,11 @@ def test_the_file_is_read_if_the_index_cannot_be_written(tmp_path: Path) -> None
     assert not index_path(path).exists()
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 class Grown:
     """A file with an index, to which this process keeps appending."""
 
     def __init__(self, root: Path, entries: list[dict[str, Any]]) -> None:
-        self.files = TranscriptFiles(root, StoppedClock())
+        self.files = TranscriptFiles(root, ManualClock())
         self.path = self.files.path("S", "shell")
         self.path.parent.mkdir(parents=True)
         self.path.write_bytes(file_of(entries))

@@ -6,55 +6,21 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from backends.jsonl.transcript_file import HEADER, ReadBytes, damaged, line, long_file
 from interlock.backends.jsonl import files, transcript_index
 from interlock.backends.jsonl.plain_files import PIECE_BYTES, Snapshot
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
-from interlock.ports.transcripts import TranscriptHeader
+from interlock.backends.memory.clock import ManualClock
 from interlock.protocol.records import TranscriptLine
 from interlock.session.keys import topic_of, transcript_name
 
 pytestmark = pytest.mark.anyio
-HEADER = TranscriptHeader("S1", "shell", "/w", "2026-01-01T00:00:00.000Z", "t1")
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_800_000_000_123
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-def line(entry_id: str, parent: str | None = None) -> TranscriptLine:
-    body = msgspec.json.encode({"type": "custom", "id": entry_id, "parentId": parent, "timestamp": ""})
-    return TranscriptLine(tenant_id="t1", session_id="S1", entry_id=entry_id, line=body)
-
-
-@pytest.fixture
-async def transcripts(tmp_path: Path) -> AsyncIterator[JsonlTranscripts]:
-    store = JsonlTranscripts(tmp_path / "state", StoppedClock())
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "agents" / "shell" / "sessions" / "S1.jsonl"
-
-
-def damaged(file: Path, tail: bytes) -> bytes:
-    """Lay down a file that an earlier process left, with `tail` at its end; returns the content before it."""
-    whole = b'{"type":"session","version":3,"id":"S1"}\n' + line("a").line + b"\n"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(whole + tail)
-    return whole
 
 
 async def test_files_and_directories_belong_to_their_owner_alone(transcripts: JsonlTranscripts, file: Path) -> None:
@@ -98,7 +64,7 @@ async def test_an_entry_has_another_programs_latest_entry_as_parent(transcripts:
     chosen = line("e", "a").line.replace(b'"type":"custom"', b'"type":"custom","customType":"interlock.branch"')
     await transcripts.append(HEADER, [msgspec.structs.replace(line("e"), line=chosen), line("f", "e")])
     assert (parents()["e"], parents()["f"]) == ("a", "e")
-    again = JsonlTranscripts(file.parents[3], StoppedClock())
+    again = JsonlTranscripts(file.parents[3], ManualClock())
     with file.open("ab") as other:
         other.write(line("s", "f").line + b"\n")
     await again.append(HEADER, [line("g", "f")])
@@ -154,30 +120,6 @@ async def test_a_long_file_delays_no_other_session(
     assert [node.id for node in (await transcripts.tree("S1", "shell", "t1")).nodes] == ["a", "b", "c", "d"]
 
 
-def long_file(file: Path, entries: int) -> None:
-    """Lay down a sound file that an earlier process left: a chain of entries of 1 KiB."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    padding = b'"custom","data":"' + b"x" * 1024 + b'"'
-    chain = [line(f"e{at}", f"e{at - 1}" if at else None).line.replace(b'"custom"', padding) for at in range(entries)]
-    file.write_bytes(b'{"type":"session","version":3,"id":"S1"}\n' + b"\n".join(chain) + b"\n")
-
-
-class ReadBytes:
-    """Counts the bytes that are read of one file."""
-
-    def __init__(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        self._file = file
-        self._pread = os.pread
-        monkeypatch.setattr(os, "pread", self._counted)
-
-    def _counted(self, fd: int, size: int, at: int) -> bytes:
-        data = self._pread(fd, size, at)
-        if os.fstat(fd).st_ino == self._file.stat().st_ino:
-            self.count += len(data)
-        return data
-
-
 @pytest.mark.req("X-7")
 @pytest.mark.parametrize("entries", [1_500, 3_000])
 async def test_the_first_append_reads_only_the_last_entry_of_a_long_file(
@@ -186,14 +128,14 @@ async def test_the_first_append_reads_only_the_last_entry_of_a_long_file(
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
     long_file(file, entries)
     counted = ReadBytes(file, monkeypatch)
-    first = JsonlTranscripts(tmp_path / "state", StoppedClock())
+    first = JsonlTranscripts(tmp_path / "state", ManualClock())
     await first.append(HEADER, [line("a", f"e{entries - 1}")])
     assert counted.count == file.stat().st_size - len(line("a", f"e{entries - 1}").line) - 1, "there was no index yet"
     await first.append(HEADER, [line("b", "a"), line("c", "b")])
     await first.close()
     for parent, fresh in (("c", "d"), ("d", "f")):
         counted.count = 0
-        again = JsonlTranscripts(tmp_path / "state", StoppedClock())
+        again = JsonlTranscripts(tmp_path / "state", ManualClock())
         await again.append(HEADER, [line(fresh, parent), line("e7", "e6")])
         assert counted.count < 1024
         assert (await again.leaf("S1", "shell", "t1"), len(await again.ids("S1", "shell", "t1"))) == (
@@ -209,7 +151,7 @@ async def test_a_mismatching_index_is_not_used_for_ids(
 ) -> None:
     monkeypatch.setattr(transcript_index, "SETTLED_NS", 0)
     long_file(file, 1_500)
-    first = JsonlTranscripts(tmp_path / "state", StoppedClock())
+    first = JsonlTranscripts(tmp_path / "state", ManualClock())
     await first.append(HEADER, [line("a", "e1499")])
     await first.close()
     index = transcript_index.index_path(file)
@@ -220,7 +162,7 @@ async def test_a_mismatching_index_is_not_used_for_ids(
         file.write_bytes(file.read_bytes().replace(b'"e7"', b'"e!"'))
     else:
         index.write_bytes(index.read_bytes().replace(b"e7\n", b"e!\n"))
-    again = JsonlTranscripts(tmp_path / "state", StoppedClock())
+    again = JsonlTranscripts(tmp_path / "state", ManualClock())
     expected = ({f"e{at}" for at in range(1_500)} | {"a"} | ({"b"} if change == "append" else set())
                 | ({"e!"} if change == "edit" else set())) - ({"e7"} if change == "edit" else set())
     assert await again.ids("S1", "shell", "t1") == expected
@@ -233,7 +175,7 @@ async def test_an_append_waiting_for_its_files_survey_completes_before_the_close
 ) -> None:
     monkeypatch.setattr(files, "LARGE_BYTES", 1)
     long_file(file, 10)
-    store = JsonlTranscripts(tmp_path / "state", StoppedClock())
+    store = JsonlTranscripts(tmp_path / "state", ManualClock())
     busy, free, ended = threading.Event(), threading.Event(), threading.Event()
     shutdown = store._readers.shutdown
 
@@ -286,7 +228,7 @@ async def test_an_unreadable_file_is_named(
 
 @pytest.mark.req("X-3", "R-1")
 def test_the_file_of_a_topic_has_it_in_its_name_and_is_found_again(tmp_path: Path) -> None:
-    store = files.TranscriptFiles(tmp_path, StoppedClock())
+    store = files.TranscriptFiles(tmp_path, ManualClock())
     line = TranscriptLine(tenant_id="t1", session_id="S1", entry_id="0000000a",
                           line=b'{"type":"custom","id":"0000000a"}')
     store.append(HEADER._replace(topic="42"), [line])
@@ -294,7 +236,7 @@ def test_the_file_of_a_topic_has_it_in_its_name_and_is_found_again(tmp_path: Pat
     assert [transcript_name("S1", topic) for topic in ("42", "", "../x")] == [place.name, "S1.jsonl", "S1.jsonl"]
     assert place.read_bytes().endswith(line.line + b"\n")
     # A read by the session alone finds it, also after a restart; a file begun without a topic keeps none.
-    for again in (store, files.TranscriptFiles(tmp_path, StoppedClock())):
+    for again in (store, files.TranscriptFiles(tmp_path, ManualClock())):
         assert again.path("S1", "shell") == again.path("S1", "shell", "42") == place
         assert again.path("S2", "shell").name == "S2.jsonl"
     plain = HEADER._replace(session_id="S3")

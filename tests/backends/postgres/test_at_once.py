@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import asyncpg
 import pytest
 
-from backends.postgres.test_ledger import StoppedClock, answer, append, draft, line, session
+from backends.postgres.test_ledger import answer, append, draft, line, session
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
@@ -43,7 +44,7 @@ async def gateway(postgres: PostgresSettings) -> AsyncIterator[Opening]:
     opened: list[PostgresLedger] = []
 
     async def open_one() -> tuple[PostgresLedger, list[str]]:
-        made, reasons = await open_ledger(postgres, StoppedClock()), list[str]()
+        made, reasons = await open_ledger(postgres, ManualClock()), list[str]()
         made.measure(lambda _batches, _seconds: None, reasons.append)
         opened.append(made)
         return made, reasons
@@ -130,7 +131,7 @@ async def test_a_lane_take_and_other_writes_have_separate_transactions(gateway: 
 async def test_lines_for_another_gateways_transcript_are_one_look_and_one_statement(
     postgres: PostgresSettings
 ) -> None:
-    here, there = [await open_ledger(postgres, StoppedClock(), keeps_transcripts=True) for _ in range(2)]
+    here, there = [await open_ledger(postgres, ManualClock(), keeps_transcripts=True) for _ in range(2)]
     reasons = list[str]()
     there.measure(lambda _batches, _seconds: None, reasons.append)
     await here.commit(WriteBatch([PutSession(session())]))

@@ -13,6 +13,7 @@ import pytest
 from backends.postgres.proxy import Break, Proxy, proxied
 from clusters.street import CAPABILITIES, Answer, Member, Street, street
 from gateway.raw_runner import Runner
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres import database, writer
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
@@ -24,14 +25,6 @@ from interlock.ports.ledger import LaneName, OutcomeUnknown
 pytestmark = [pytest.mark.anyio, pytest.mark.req("C-4", "D-1", "M-1")]
 KEY = "key-of-a-commit-in-doubt"
 BREAKS: list[Break] = ["before", "after"]
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +42,7 @@ async def proxy(postgres: PostgresSettings, tmp_path: Path) -> AsyncIterator[Pro
 @pytest.fixture
 async def town(postgres: PostgresSettings, proxy: Proxy) -> AsyncIterator[Street]:
     """Two gateways whose ledger is behind the proxy, and whose leases are not."""
-    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), ManualClock())
     leases = await open_leases(postgres)
     async with street(2, stores=(ledger, leases)) as made:
         yield made
@@ -154,7 +147,7 @@ async def test_a_command_of_unknown_outcome_is_reported_and_found_by_its_key(
 
 @pytest.mark.parametrize("breaks", BREAKS)
 async def test_a_claim_is_done_once(postgres: PostgresSettings, proxy: Proxy, breaks: Break) -> None:
-    ledger = await open_ledger(postgres, StoppedClock())
+    ledger = await open_ledger(postgres, ManualClock())
     leases = await open_leases(PostgresSettings(proxy.url))
     lane = LaneName("t1", "s-1")
     await leases.join(Instance("i_heir", ""))
@@ -173,7 +166,7 @@ async def test_a_claim_is_done_once(postgres: PostgresSettings, proxy: Proxy, br
 
 async def test_a_claim_of_unknown_outcome_leaves_the_lane_available(
         postgres: PostgresSettings, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = await open_ledger(postgres, StoppedClock())
+    ledger = await open_ledger(postgres, ManualClock())
     leases = await open_leases(PostgresSettings(proxy.url))
     lane = LaneName("t1", "s-1")
     await leases.join(Instance("i_heir", ""))

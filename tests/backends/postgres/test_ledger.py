@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from backends.postgres.proxy import Break, Proxy, proxied
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres import database, statements, writer
 from interlock.backends.postgres.database import PostgresSettings, read_settings
 from interlock.backends.postgres.faults import LINK_FAULTS, DatabaseUnavailable, NotReached, is_away
@@ -43,24 +44,16 @@ from interlock.protocol.records import AuditDraft, IdempotencyRecord, SessionRec
 pytestmark = pytest.mark.anyio
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 @pytest.fixture
 async def ledger(postgres: PostgresSettings) -> AsyncIterator[PostgresLedger]:
-    opened = await open_ledger(postgres, StoppedClock())
+    opened = await open_ledger(postgres, ManualClock())
     yield opened
     await opened.close()
 
 
 @pytest.fixture
 async def other(postgres: PostgresSettings, ledger: PostgresLedger) -> AsyncIterator[PostgresLedger]:
-    opened = await open_ledger(postgres, StoppedClock())
+    opened = await open_ledger(postgres, ManualClock())
     yield opened
     await opened.close()
 
@@ -104,7 +97,7 @@ async def test_a_link_broken_during_a_commit_neither_loses_nor_duplicates_it(
     proxy: Proxy, breaks: list[Break], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), ManualClock())
     await ledger.commit(WriteBatch([append(body=b"0"), AuditAppend(draft())]))
     proxy.on_commit = breaks
     receipts = [await ledger.commit(WriteBatch([append(body=str(number).encode()), AuditAppend(draft())]))
@@ -123,7 +116,7 @@ async def test_closing_does_not_wait_for_a_server_with_a_commit_in_doubt(
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(writer, "CLOSING_WAIT_S", 0.05)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), ManualClock())
     proxy.on_commit = [breaks]
     proxy.down = True  # Only for later connections.
     in_doubt = [asyncio.ensure_future(ledger.commit(WriteBatch([append()]))) for _ in range(2)]
@@ -144,7 +137,7 @@ async def test_a_commit_that_arrives_after_it_was_abandoned_has_no_effect(
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(database, "CALL_TIMEOUT_S", 1.0)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), ManualClock())
     await ledger.commit(WriteBatch([append(body=b"0"), AuditAppend(draft())]))
     proxy.on_commit = [breaks]
     assert (await ledger.commit(WriteBatch([append(body=b"1")]))).numbers == [2]
@@ -160,7 +153,7 @@ async def test_a_commit_in_doubt_is_decided_before_anything_else_on_the_next_con
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
     monkeypatch.setattr(writer, "WAIT_FOR_SERVER_S", 0.01)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), ManualClock())
     epoch = await ledger.take(LaneName("t1", "s/1"))
     proxy.on_commit = ["late"]
     proxy.down = True
@@ -182,7 +175,7 @@ async def test_requests_during_an_outage_wait_for_the_server(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "RETRY_MIN_S", 0.001)
-    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), ManualClock())
     await ledger.commit(WriteBatch([append()]))
     assert await ledger.head("t1", "s/1") == 1
     proxy.down = True
@@ -201,7 +194,7 @@ async def test_requests_during_an_outage_wait_for_the_server(
 async def test_a_long_outage_is_reported_and_the_ledger_continues_after_it(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), ManualClock())
     monkeypatch.setattr("interlock.backends.postgres.writer.WAIT_FOR_SERVER_S", 0.01)
     proxy.down = True
     proxy.cut()
@@ -396,7 +389,7 @@ async def test_a_connection_ended_by_the_server_and_not_closed_yet_is_replaced(
 ) -> None:
     """The driver has the server's last word and no end of the link: it refuses each further statement ("cannot switch
     to state 12"), and nothing of that may reach a caller or run twice."""
-    ledger = await open_ledger(PostgresSettings(proxy.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(proxy.url), ManualClock())
     await ledger.commit(WriteBatch([append()]))
     assert await ledger.head("t1", "s/1") == 1
     proxy.keeps_ends = True
@@ -453,8 +446,8 @@ async def test_the_database_itself_refuses_to_change_audit_records(
 
 @pytest.mark.req("X-3")
 async def test_a_transcript_is_written_in_the_transaction_that_creates_it(postgres: PostgresSettings) -> None:
-    ledger = await open_ledger(postgres, StoppedClock(), keeps_transcripts=True)
-    transcripts = PostgresTranscripts(ledger, StoppedClock())
+    ledger = await open_ledger(postgres, ManualClock(), keeps_transcripts=True)
+    transcripts = PostgresTranscripts(ledger, ManualClock())
     epoch = await ledger.take(LaneName("t1", "S1"))
     await ledger.commit(WriteBatch([PutTranscript(line("a")), PutSession(session()), PutTranscript(line("b"))],
                                    [(LaneName("t1", "S1"), epoch)]))
@@ -498,7 +491,7 @@ def test_an_address_declares_a_pool_in_front_of_the_server() -> None:
 
 
 async def test_behind_a_pool_nothing_is_prepared(postgres: PostgresSettings) -> None:
-    ledger = await open_ledger(postgres._replace(pooled=True), StoppedClock())
+    ledger = await open_ledger(postgres._replace(pooled=True), ManualClock())
     await ledger.commit(WriteBatch([append(), AuditAppend(draft())]))
     assert [event.n for event in await ledger.events("t1", "s/1", 0, 9)] == [1]
     count = "SELECT count(*) FROM pg_prepared_statements"
@@ -509,11 +502,11 @@ async def test_behind_a_pool_nothing_is_prepared(postgres: PostgresSettings) -> 
 async def test_an_unreachable_address_is_one_sentence_without_the_password(tmp_path: Path) -> None:
     with pytest.raises(NotReached) as refused:
         await open_ledger(PostgresSettings(f"postgresql://who:secret@/db?host={tmp_path}&sslpassword=secret"),
-                          StoppedClock())
+                          ManualClock())
     assert "secret" not in str(refused.value)
     assert "who@/db" in str(refused.value)
     with pytest.raises(NotReached):
-        await open_ledger(PostgresSettings("no address"), StoppedClock())
+        await open_ledger(PostgresSettings("no address"), ManualClock())
 
 
 @pytest.mark.req("C-4")

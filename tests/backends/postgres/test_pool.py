@@ -15,8 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from backends.postgres.statements import all_statements
-from backends.postgres.test_ledger import StoppedClock, append, draft
+from backends.postgres.test_ledger import append, draft
 from installed import UNPACKED, require
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres import single
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
@@ -90,7 +91,7 @@ def runnable(program: Path, place: Path) -> tuple[Path, dict[str, str]]:
 
 @pytest.mark.anyio
 async def test_gateways_behind_a_pool_commit_take_and_fence(pooled: PostgresSettings) -> None:
-    ledgers = [await open_ledger(pooled, StoppedClock()) for _ in range(3)]
+    ledgers = [await open_ledger(pooled, ManualClock()) for _ in range(3)]
     leases = await open_leases(pooled)
     await leases.join(Instance("i_a", "a"))
     lease = await leases.take(LaneName("t1", "S1"), "i_a")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clusters.street import CAPABILITIES, Member, Street, street
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
 from interlock.backends.postgres.ledger import open_ledger
@@ -29,20 +30,12 @@ LIMITS = {
 
 @pytest.fixture
 async def town(postgres: PostgresSettings) -> AsyncIterator[Street]:
-    ledger = await open_ledger(postgres, StoppedClock(), keeps_transcripts=True)
+    ledger = await open_ledger(postgres, ManualClock(), keeps_transcripts=True)
     leases = await open_leases(postgres)
     async with street(2, stores=(ledger, leases)) as made:
         yield made
     await leases.close()
     await ledger.close()
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
 
 
 def most(member: Member, name: str) -> int:

@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 
 from backends.postgres.statements import all_statements
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres import schema
 from interlock.backends.postgres.database import PostgresConnection, PostgresSettings
 from interlock.backends.postgres.faults import NotAPostgresLedger, WrongSchema
@@ -30,16 +31,8 @@ TAKES_AWAY = re.compile(r"\b(DROP|RENAME|TRUNCATE|SET NOT NULL|ALTER COLUMN|DELE
 ADDS_COLUMN = re.compile(r"\bADD COLUMN\b([^;]*)", re.IGNORECASE)
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 async def test_gateways_started_together_on_an_empty_database_create_one_ledger(empty_database: str) -> None:
-    ledgers = await asyncio.gather(*(open_ledger(PostgresSettings(empty_database), StoppedClock()) for _ in range(4)))
+    ledgers = await asyncio.gather(*(open_ledger(PostgresSettings(empty_database), ManualClock()) for _ in range(4)))
     assert len({await ledger.gateway_id() for ledger in ledgers}) == 1
     for ledger in ledgers:
         await ledger.close()
@@ -72,7 +65,7 @@ async def test_a_migration_step_may_exceed_the_statement_timeout(
 
 async def test_a_user_who_may_not_migrate_gets_the_remedy_and_changes_nothing(empty_database: str) -> None:
     with pytest.raises(WrongSchema, match="start a gateway of this version on it once"):
-        await open_ledger(PostgresSettings(empty_database), StoppedClock(), may_migrate=False)
+        await open_ledger(PostgresSettings(empty_database), ManualClock(), may_migrate=False)
     connection = await asyncpg.connect(empty_database)
     assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
     await connection.close()
@@ -82,20 +75,20 @@ async def test_another_programs_database_is_refused(empty_database: str) -> None
     connection = await asyncpg.connect(empty_database)
     await connection.execute("CREATE TABLE theirs (a int)")
     with pytest.raises(NotAPostgresLedger, match="name an empty one"):
-        await open_ledger(PostgresSettings(empty_database), StoppedClock())
+        await open_ledger(PostgresSettings(empty_database), ManualClock())
     assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 1
     await connection.close()
 
 
 async def test_a_newer_schema_is_refused_only_if_it_is_incompatible(empty_database: str) -> None:
     newest = len(migrations())
-    await (await open_ledger(PostgresSettings(empty_database), StoppedClock())).close()
+    await (await open_ledger(PostgresSettings(empty_database), ManualClock())).close()
     connection = await asyncpg.connect(empty_database)
     await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", newest + 1, newest)
-    await (await open_ledger(PostgresSettings(empty_database), StoppedClock())).close()
+    await (await open_ledger(PostgresSettings(empty_database), ManualClock())).close()
     await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", newest + 2, newest + 1)
     with pytest.raises(WrongSchema, match="use the newer program"):
-        await open_ledger(PostgresSettings(empty_database), StoppedClock())
+        await open_ledger(PostgresSettings(empty_database), ManualClock())
     await connection.close()
 
 
@@ -103,7 +96,7 @@ async def test_a_user_who_may_not_create_tables_gets_an_error(empty_database: st
     connection = await asyncpg.connect(empty_database)
     await connection.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN")
     with pytest.raises(WrongSchema, match="Grant it CREATE"):
-        await open_ledger(PostgresSettings(empty_database.replace("interlock@", "reader@")), StoppedClock())
+        await open_ledger(PostgresSettings(empty_database.replace("interlock@", "reader@")), ManualClock())
     await connection.close()
 
 
@@ -239,7 +232,7 @@ async def test_existing_streams_get_the_tenant_of_their_session_or_command(empty
 
 async def test_a_concurrent_older_gateway_appends_to_the_streams_of_each_tenant(postgres: PostgresSettings
                                                                                 ) -> None:
-    ledger = await open_ledger(postgres, StoppedClock())
+    ledger = await open_ledger(postgres, ManualClock())
     connection = await asyncpg.connect(postgres.dsn)
     await connection.execute(PUT_OLD_SESSION, "S1", "acme")
     await connection.execute(PUT_OLD_COMMAND, "cmd_1", "other")
@@ -279,7 +272,7 @@ async def test_existing_lanes_get_the_tenant_of_their_session(
 
 
 async def test_a_lane_added_by_a_concurrent_older_gateway_is_found_by_its_tenant(postgres: PostgresSettings) -> None:
-    ledger, connection = await open_ledger(postgres, StoppedClock()), await asyncpg.connect(postgres.dsn)
+    ledger, connection = await open_ledger(postgres, ManualClock()), await asyncpg.connect(postgres.dsn)
     leases = await open_leases(postgres)
     await leases.join(Instance("i_1", ""))
     await connection.execute(SESSION, "S1", "t1")

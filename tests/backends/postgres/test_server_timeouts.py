@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres.database import PostgresSettings, shown
 from interlock.backends.postgres.faults import DatabaseUnavailable
 from interlock.backends.postgres.ledger import PostgresLedger, open_ledger
@@ -23,18 +24,10 @@ SENTENCE = ("PostgreSQL cancelled a statement of the ledger (canceling statement
 pytestmark = [pytest.mark.anyio, pytest.mark.req("D-1")]
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 @asynccontextmanager
 async def opened(postgres: PostgresSettings, settings: str) -> AsyncIterator[PostgresLedger]:
     """The ledger on a server with these settings."""
-    ledger = await open_ledger(PostgresSettings(f"{postgres.dsn}&{settings}"), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(f"{postgres.dsn}&{settings}"), ManualClock())
     try:
         yield ledger
     finally:

@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres import tenant_moves
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
@@ -31,14 +32,6 @@ from interlock.protocol.records import AuditDraft, SessionRecord, TenantRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("K-1", "C-4")]
 LIFE_MS = 60_000
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 1_700_000_000_000
-
-    def monotonic_ms(self) -> int:
-        return 0
 
 
 def record(tenant_id: str) -> AuditAppend:
@@ -101,7 +94,7 @@ class Store:
 
 @pytest.fixture
 async def store(postgres: PostgresSettings) -> AsyncIterator[Store]:
-    ledger = await open_ledger(postgres, StoppedClock(), keeps_transcripts=True)
+    ledger = await open_ledger(postgres, ManualClock(), keeps_transcripts=True)
     leases = await open_leases(postgres)
     made = Store(ledger, leases)
     await made.fill()

@@ -12,20 +12,13 @@ from pathlib import Path
 import pytest
 
 from interlock.app.own_servers import OwnServer, start_postgres
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger
 from interlock.ports.ledger import Append, WriteBatch
 
 pytestmark = pytest.mark.anyio
 WRITERS = 8
-
-
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
 
 
 @pytest.fixture
@@ -38,7 +31,7 @@ async def directory() -> AsyncIterator[Path]:
 @pytest.mark.req("D-1")
 async def test_a_killed_and_restarted_server_has_all_acknowledged_data_once(directory: Path) -> None:
     port_less = await asyncio.to_thread(start_here, directory)
-    ledger = await open_ledger(PostgresSettings(port_less.url), StoppedClock())
+    ledger = await open_ledger(PostgresSettings(port_less.url), ManualClock())
     acknowledged: list[bytes] = []
     enough = asyncio.Event()
 

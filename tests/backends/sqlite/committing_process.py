@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.ports.ledger import Append, AuditAppend, WriteBatch
 from interlock.protocol.clock import iso
@@ -15,16 +16,8 @@ from interlock.protocol.records import AuditDraft
 WRITERS = 16
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
 async def main(path: Path) -> None:
-    ledger = await open_ledger(path, StoppedClock())
+    ledger = await open_ledger(path, ManualClock())
     draft = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "u", "role": "owner"}, action="enqueue")
 
     async def write(name: int) -> None:

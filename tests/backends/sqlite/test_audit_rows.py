@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.conversation import ManualClock
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit.audit_tree import SubtreeHashes, includes, inclusion, root_of
 from interlock.gateway.audit.checkpoints import compute

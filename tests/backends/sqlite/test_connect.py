@@ -13,6 +13,7 @@ import apsw
 import msgspec
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite import connect as connecting
 from interlock.backends.sqlite.connect import connect, migrate, migrations, open_writer
 from interlock.backends.sqlite.faults import NotASqliteLedger, TooNew
@@ -24,15 +25,7 @@ from interlock.protocol.records import RunnerRecord
 pytestmark = pytest.mark.anyio
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-CLOCK = StoppedClock()
+CLOCK = ManualClock()
 
 
 def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:

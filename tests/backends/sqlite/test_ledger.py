@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.command.audit.audit_check import verify_records
 from interlock.ports.ledger import Append, AuditAppend, LaneName, PutIdempotency, WriteBatch
@@ -20,15 +21,7 @@ from interlock.protocol.records import AuditDraft, IdempotencyRecord
 pytestmark = pytest.mark.anyio
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-CLOCK = StoppedClock()
+CLOCK = ManualClock()
 DRAFT = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "u", "role": "owner"}, action="enqueue")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite import queries
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.database import Value
@@ -23,15 +24,7 @@ from interlock.protocol.resources import Actor, Command, CommandState, Target
 pytestmark = pytest.mark.anyio
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-CLOCK = StoppedClock()
+CLOCK = ManualClock()
 
 
 def one(body: bytes = b"x", stream: str = "s/1") -> WriteBatch:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite import transaction, writer
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.ledger import SqliteLedger, open_ledger
@@ -21,15 +22,7 @@ from interlock.protocol.records import AuditDraft
 pytestmark = pytest.mark.anyio
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-CLOCK = StoppedClock()
+CLOCK = ManualClock()
 DRAFT = AuditDraft(tenant_id="t1", at=iso(0), who={"id": "u", "role": "owner"}, action="enqueue")
 
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from engine.conversation import ManualClock
 from gateway.raw_runner import PATIENCE_S
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.leases import MemoryLeases
 from interlock.engine.cluster import takeover
 from interlock.engine.cluster.takeover import Clocked, Takeover

@@ -10,6 +10,7 @@ import apsw
 import msgspec
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import LEDGER_NAME, open_ledger
 from interlock.command.audit.register import bound
@@ -39,17 +40,6 @@ pytestmark = pytest.mark.anyio
 OWNER = Principal(tenant_id="default", actor=Actor(type="user", id="owner"), role="owner", key_id="key_0")
 
 
-class SetClock:
-    def __init__(self) -> None:
-        self.at = 1_000
-
-    def now_ms(self) -> int:
-        return self.at
-
-    def monotonic_ms(self) -> int:
-        return self.at
-
-
 class Bytes:
     """Other bytes at each call."""
 
@@ -65,7 +55,7 @@ class Place:
     """A gateway's keys in a real file, and an intruder with SQL access."""
 
     def __init__(self, ledger: Ledger, file: Path) -> None:
-        self.ledger, self.file, self.clock, self.entropy = ledger, file, SetClock(), Bytes()
+        self.ledger, self.file, self.clock, self.entropy = ledger, file, ManualClock(1000), Bytes()
         self.answers = 0
         self.begin()
 
@@ -109,7 +99,7 @@ class Place:
 
     async def role(self, secret: str) -> str | None:
         """The role that a key has from now on, None if it is refused."""
-        self.clock.at += CACHE_MS
+        self.clock.advance(CACHE_MS)
         try:
             return (await self.credentials.principal(secret)).role
         except Problem:
@@ -122,7 +112,7 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    ledger = await open_ledger(tmp_path / LEDGER_NAME, SetClock())
+    ledger = await open_ledger(tmp_path / LEDGER_NAME, ManualClock(1000))
     try:
         there = Place(ledger, tmp_path / LEDGER_NAME)
         await there.rows.adopt()
@@ -211,7 +201,7 @@ async def test_a_suspended_tenant_stays_suspended_whatever_its_row_contains(plac
 
 @pytest.mark.req("H-5")
 async def test_existing_rows_are_adopted_once_and_sealed_from_then_on(tmp_path: Path) -> None:
-    ledger = await open_ledger(tmp_path / LEDGER_NAME, SetClock())
+    ledger = await open_ledger(tmp_path / LEDGER_NAME, ManualClock(1000))
     old = [KeyRecord(key_sha256=digest(f"ilk_{n}"), key_id=f"key_{n}", tenant_id="default", role="viewer",
                      created_ms=n, principal=Actor(type="user", id="ann")) for n in range(600)]
     await ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0)),

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.conversation import OWNER, ManualClock, Table, remember
+from engine.conversation import OWNER, Table, remember
 from engine.sessions.test_transcript_writer import converse
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.sessions.transcript_desk import Text, TranscriptDesk
 from interlock.ports.ledger import Put, WriteBatch

@@ -15,9 +15,10 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from engine.conversation import ManualClock, Table
+from engine.conversation import Table
 from engine.within import Within
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.backends.sqlite.ledger import open_ledger

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.backends.memory.clock import START_MS, ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.gateway.access.credentials import (
     AHEAD_MS,
@@ -30,24 +31,13 @@ from interlock.protocol.resources import Actor
 pytestmark = pytest.mark.anyio
 
 
-class StillClock:
-    def __init__(self) -> None:
-        self.at = 1_000_000
-
-    def now_ms(self) -> int:
-        return self.at
-
-    def monotonic_ms(self) -> int:
-        return self.at
-
-
 def entropy(count: int) -> bytes:
     return bytes(range(count))
 
 
 @pytest.mark.req("K-2")
 async def test_the_first_start_makes_a_private_owner_key_and_later_ones_keep_it(tmp_path: Path) -> None:
-    ledger, clock = MemoryLedger(), StillClock()
+    ledger, clock = MemoryLedger(), ManualClock()
     assert read_owner_key(tmp_path) is None
     made = await ensure_owner_key(tmp_path, ledger, clock, entropy)
     key = read_owner_key(tmp_path)
@@ -64,7 +54,7 @@ async def test_the_first_start_makes_a_private_owner_key_and_later_ones_keep_it(
 
 @pytest.mark.req("K-1")
 async def test_a_revoked_key_is_refused_when_its_cache_entry_expires() -> None:
-    ledger, clock = MemoryLedger(), StillClock()
+    ledger, clock = MemoryLedger(), ManualClock()
     record = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
                        principal=Actor(type="user", id="someone"))
     await ledger.commit(WriteBatch([Put(record)]))
@@ -72,14 +62,14 @@ async def test_a_revoked_key_is_refused_when_its_cache_entry_expires() -> None:
     first = await credentials.principal("ilk_x")
     await ledger.commit(WriteBatch([Put(msgspec.structs.replace(record, revoked=True))]))
     assert await credentials.principal("ilk_x") is first
-    clock.at += CACHE_MS
+    clock.advance(CACHE_MS)
     with pytest.raises(Problem, match="no longer accepted"):
         await credentials.principal("ilk_x")
 
 
 @pytest.mark.req("K-1")
 async def test_the_cache_of_keys_is_bounded() -> None:
-    ledger, clock = MemoryLedger(), StillClock()
+    ledger, clock = MemoryLedger(), ManualClock()
     credentials = Credentials(ledger, clock)
     for number in range(CACHE_KEYS + 10):
         record = KeyRecord(key_sha256=digest(f"ilk_{number}"), key_id=str(number), tenant_id="default", role="viewer",
@@ -122,7 +112,7 @@ SLOW_KEY = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default"
 async def test_concurrent_requests_share_one_key_lookup_that_survives_a_cancelled_one() -> None:
     ledger = Slow()
     await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
-    credentials = Credentials(ledger, StillClock())
+    credentials = Credentials(ledger, ManualClock())
     requests = [asyncio.create_task(credentials.principal("ilk_x")) for _ in range(64)]
     while not ledger.looks:
         await asyncio.sleep(0)
@@ -139,7 +129,7 @@ async def test_concurrent_requests_share_one_key_lookup_that_survives_a_cancelle
 async def test_a_refusal_without_a_waiting_request_is_not_logged_as_lost() -> None:
     ledger, lost = Slow(), list[dict[str, Any]]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
-    credentials = Credentials(ledger, StillClock())
+    credentials = Credentials(ledger, ManualClock())
     request = asyncio.create_task(credentials.principal("ilk_unknown"))
     while not ledger.looks:
         await asyncio.sleep(0)
@@ -157,7 +147,7 @@ async def test_a_refusal_without_a_waiting_request_is_not_logged_as_lost() -> No
 async def test_a_key_that_is_revoked_while_it_is_looked_up_is_refused_at_once() -> None:
     ledger = Slow()
     await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
-    credentials = Credentials(ledger, StillClock())
+    credentials = Credentials(ledger, ManualClock())
     before = asyncio.create_task(credentials.principal("ilk_x"))
     while not ledger.looks:
         await asyncio.sleep(0)
@@ -176,19 +166,19 @@ async def test_a_key_that_is_revoked_while_it_is_looked_up_is_refused_at_once() 
 
 @pytest.mark.req("K-1")
 async def test_a_key_in_use_is_looked_up_before_it_has_to_be_so_that_no_request_waits() -> None:
-    ledger, clock = Slow(), StillClock()
+    ledger, clock = Slow(), ManualClock()
     ledger.go.set()
     await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
     credentials = Credentials(ledger, clock)
     first = await credentials.principal("ilk_x")
-    clock.at += CACHE_MS - AHEAD_MS - 1
-    assert credentials.known("ilk_x", clock.at) is first
+    clock.advance(CACHE_MS - AHEAD_MS - 1)
+    assert credentials.known("ilk_x", clock.at_ms) is first
     assert not credentials._looking, "it is looked up no more often than necessary"
 
     ledger.go.clear()
-    clock.at += 1
+    clock.advance(1)
     counted = trips.CURRENT.set(spent := trips.Trips())
-    requests = [credentials.known("ilk_x", clock.at) for _ in range(64)]
+    requests = [credentials.known("ilk_x", clock.at_ms) for _ in range(64)]
     trips.CURRENT.reset(counted)
     (lookup,) = credentials._looking.values()
     assert requests == [first] * 64
@@ -197,37 +187,37 @@ async def test_a_key_in_use_is_looked_up_before_it_has_to_be_so_that_no_request_
 
     assert ledger.looks == 2
     assert spent == trips.Trips(), "the requests waited for none of it"
-    clock.at += AHEAD_MS
-    assert credentials.known("ilk_x", clock.at) == first, "the lookup counts from its begin"
-    clock.at += CACHE_MS - AHEAD_MS
-    assert credentials.known("ilk_x", clock.at) is None
+    clock.advance(AHEAD_MS)
+    assert credentials.known("ilk_x", clock.at_ms) == first, "the lookup counts from its begin"
+    clock.advance(CACHE_MS - AHEAD_MS)
+    assert credentials.known("ilk_x", clock.at_ms) is None
 
 
 @pytest.mark.req("K-1")
 async def test_a_key_that_is_found_revoked_ahead_is_refused_at_once() -> None:
-    ledger, clock = Counting(), StillClock()
+    ledger, clock = Counting(), ManualClock()
     await ledger.commit(WriteBatch([Put(SLOW_KEY)]))
     credentials = Credentials(ledger, clock)
     await credentials.principal("ilk_x")
     await ledger.commit(WriteBatch([Put(msgspec.structs.replace(SLOW_KEY, revoked=True))]))
-    clock.at += CACHE_MS - AHEAD_MS
-    assert credentials.known("ilk_x", clock.at) is not None
+    clock.advance(CACHE_MS - AHEAD_MS)
+    assert credentials.known("ilk_x", clock.at_ms) is not None
     await asyncio.wait(credentials._looking.values())
 
-    assert credentials.known("ilk_x", clock.at) is None
+    assert credentials.known("ilk_x", clock.at_ms) is None
     with pytest.raises(Problem, match="no longer accepted"):
         await credentials.principal("ilk_x")
 
 
 @pytest.mark.req("K-1", "K-3")
 async def test_a_repeated_bad_key_is_looked_up_only_at_intervals() -> None:
-    ledger, clock = Counting(), StillClock()
+    ledger, clock = Counting(), ManualClock()
     credentials = Credentials(ledger, clock)
     for _ in range(100):
         with pytest.raises(Problem, match="not known"):
             await credentials.principal("ilk_bad")
     assert ledger.looks == 1
-    clock.at += CACHE_MS
+    clock.advance(CACHE_MS)
     # It was good all along, and only not yet in this copy of the ledger.
     await ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_bad"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
@@ -241,7 +231,7 @@ async def test_a_repeated_bad_key_is_looked_up_only_at_intervals() -> None:
 
 @pytest.mark.req("K-1", "K-2")
 async def test_the_old_owner_key_is_refused_after_its_file_is_recreated(tmp_path: Path) -> None:
-    ledger, clock = MemoryLedger(), StillClock()
+    ledger, clock = MemoryLedger(), ManualClock()
     old = await ensure_owner_key(tmp_path, ledger, clock, entropy)
     old_key = (tmp_path / OWNER_FILE).read_text().strip()
     (tmp_path / OWNER_FILE).write_text("ilk_another\n")
@@ -264,7 +254,7 @@ async def test_the_old_owner_key_is_refused_after_its_file_is_recreated(tmp_path
 
 @pytest.mark.req("K-1")
 async def test_the_last_use_of_a_key_is_written_once_a_minute() -> None:
-    ledger, clock = MemoryLedger(), StillClock()
+    ledger, clock = MemoryLedger(), ManualClock()
     await ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
         principal=Actor(type="user", id="someone")))]))
@@ -274,32 +264,32 @@ async def test_the_last_use_of_a_key_is_written_once_a_minute() -> None:
         record = await ledger.key_by_id("k")
         assert record is not None
         seen.append(record.last_used_ms)
-        clock.at += 30_000
-    assert seen == [1_000_000, 1_000_000, 1_060_000, 1_060_000]
+        clock.advance(30_000)
+    assert seen == [START_MS, START_MS, START_MS + 60_000, START_MS + 60_000]
 
 
 @pytest.mark.req("K-1")
 async def test_a_key_is_valid_until_it_expires() -> None:
-    ledger, clock = MemoryLedger(), StillClock()
+    ledger, clock = MemoryLedger(), ManualClock()
     await ledger.commit(WriteBatch([Put(KeyRecord(
         key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
-        expires_ms=clock.at + CACHE_MS, principal=Actor(type="user", id="someone")))]))
+        expires_ms=clock.at_ms + CACHE_MS, principal=Actor(type="user", id="someone")))]))
     credentials = Credentials(ledger, clock)
     assert (await credentials.principal("ilk_x")).key_id == "k"
-    clock.at += CACHE_MS
+    clock.advance(CACHE_MS)
     with pytest.raises(Problem, match="no longer accepted"):
         await credentials.principal("ilk_x")
 
 
 @pytest.mark.req("K-1", "O-9")
 async def test_work_continues_while_the_key_that_began_it_is_accepted() -> None:
-    ledger, clock = MemoryLedger(), StillClock()
+    ledger, clock = MemoryLedger(), ManualClock()
     key = KeyRecord(key_sha256=digest("ilk_x"), key_id="k", tenant_id="default", role="viewer", created_ms=1,
-                    expires_ms=clock.at + 1, principal=Actor(type="user", id="someone"))
+                    expires_ms=clock.at_ms + 1, principal=Actor(type="user", id="someone"))
     await ledger.commit(WriteBatch([Put(TenantRecord(tenant_id="default", name="", created_ms=0)), Put(key)]))
     credentials = Credentials(ledger, clock)
     assert await credentials.state_of("default", "k") == "valid"
-    clock.at += 1
+    clock.advance(1)
     assert await credentials.state_of("default", "k") == "ended", "it has expired"
     await ledger.commit(WriteBatch([Put(msgspec.structs.replace(key, expires_ms=None, revoked=True))]))
     assert await credentials.state_of("default", "k") == "ended", "it is revoked"
@@ -312,7 +302,7 @@ async def test_a_credential_without_a_row_is_valid_while_its_tenant_is_not_suspe
     ledger = MemoryLedger()
     tenant = TenantRecord(tenant_id="default", name="", created_ms=0)
     await ledger.commit(WriteBatch([Put(tenant)]))
-    credentials = Credentials(ledger, StillClock())
+    credentials = Credentials(ledger, ManualClock())
     assert await credentials.state_of("default", key_id) == "valid"
     await ledger.commit(WriteBatch([Put(msgspec.structs.replace(tenant, suspended=True))]))
     credentials.look_again()

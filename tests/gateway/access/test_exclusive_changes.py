@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.conversation import OWNER, ManualClock, counting_entropy, remember
+from engine.conversation import OWNER, counting_entropy, remember
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.gateway.access.credentials import Credentials
 from interlock.gateway.access.exclusive_changes import TRIES, ExclusiveChanges

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.config import RatesSection
 from interlock.gateway.access import rates
@@ -14,7 +15,6 @@ from interlock.gateway.access.rates import MAX_BUCKETS, Buckets, Limit, Rates, n
 from interlock.protocol.problems import Problem
 from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor
-from proof.processes.in_memory_gateway import SetClock
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ def principal(name: str = "ann", tenant: str = "acme") -> Principal:
 
 @pytest.mark.req("K-3", "F-1")
 def test_a_burst_then_the_rate_is_allowed_and_shown_in_the_headers() -> None:
-    clock = SetClock()
+    clock = ManualClock()
     pace = Rates(clock, RatesSection(principal_a_minute=60, principal_burst=3, tenant_a_minute=0))
     limits = [pace.take(principal())["RateLimit"] for _ in range(3)]
     assert limits == ['"principal";r=2;t=1', '"principal";r=1;t=1', '"principal";r=0;t=1']
@@ -42,7 +42,7 @@ def test_a_burst_then_the_rate_is_allowed_and_shown_in_the_headers() -> None:
 
 @pytest.mark.req("K-3")
 def test_a_tenants_requests_are_counted_together_and_apart_from_others() -> None:
-    pace = Rates(SetClock(), RatesSection(principal_burst=10, tenant_a_minute=60, tenant_burst=2))
+    pace = Rates(ManualClock(), RatesSection(principal_burst=10, tenant_a_minute=60, tenant_burst=2))
     assert pace.take(principal("ann"))["RateLimit-Policy"] == '"principal";q=10;w=1, "tenant";q=2;w=2'
     pace.take(principal("bob"))
     with pytest.raises(Problem, match="this tenant"):
@@ -69,7 +69,7 @@ def test_addresses_of_one_network_are_counted_together() -> None:
 
 @pytest.mark.req("K-3")
 async def test_a_quota_is_exact_under_concurrent_requests() -> None:
-    clock = SetClock()
+    clock = ManualClock()
     quotas = Quotas(MemoryLedger(), clock, RatesSection(tenant_commands_a_day=25, principal_commands_a_day=20))
     done: list[str] = []
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.backends.checkpoints.files import CheckpointFiles
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.command.audit.audit import checkpoint_line, record_line
@@ -27,15 +28,7 @@ from interlock.protocol.records import AuditDraft
 pytestmark = pytest.mark.anyio
 
 
-class StoppedClock:
-    def now_ms(self) -> int:
-        return 5_000
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-
-CLOCK = StoppedClock()
+CLOCK = ManualClock(5000)
 
 
 @pytest.fixture

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import apsw
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.sqlite.audit_rows import audit_rows
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.gateway.audit.row_state import compare_rows
 from proof.audit.database_copies import SqliteStore
-from proof.audit.database_gateway import Gateway, SetClock, make_base
+from proof.audit.database_gateway import Gateway, make_base
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-5", "U-5")]
 BUSY_MS = 20_000
@@ -75,7 +76,7 @@ async def test_rows_written_by_a_gateway_match_their_state_before_and_after_a_re
     assert differing(base) == []
     file = tmp_path / "later.db"
     shutil.copy(base.file, file)
-    gateway = Gateway(await open_ledger(file, SetClock()), random.Random(1).randbytes)
+    gateway = Gateway(await open_ledger(file, ManualClock()), random.Random(1).randbytes)
     await gateway.meet()
     await gateway.engine.start()
     for session_id in base.sessions:
@@ -141,7 +142,7 @@ async def test_unreadable_counts_do_not_stop_a_session(base: Stored, tmp_path: P
     connection = connected(base)
     if not live:
         connection.execute("UPDATE session SET usage = 2")
-    gateway = Gateway(await open_ledger(base.file, SetClock()), random.Random(7).randbytes)
+    gateway = Gateway(await open_ledger(base.file, ManualClock()), random.Random(7).randbytes)
     await gateway.meet()
     await gateway.engine.start()
     for session_id in base.sessions:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.outgoing.http import HttpOutgoing
 from interlock.gateway.oidc.keysets import FAILURE_PAUSE_MS, KEYS_LIFE_MS, REFRESH_INTERVAL_MS
@@ -19,7 +20,7 @@ from interlock.protocol.records import TenantRecord
 from proof.access import forged_tokens
 from proof.access.forged_tokens import NOW_S, honest, section
 from proof.access.oidc_issuer import Issuer
-from proof.processes.in_memory_gateway import NOW_MS, SetClock
+from proof.processes.in_memory_gateway import NOW_MS
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ class Corp:
 
     def __init__(self, issuer: Issuer, **changes: Any) -> None:
         self.issuer = issuer
-        self.clock, self.ledger = SetClock(), MemoryLedger()
+        self.clock, self.ledger = ManualClock(), MemoryLedger()
         settings = msgspec.structs.replace(section(issuer), **changes)
         self.issuers = OidcIssuers({"corp": settings}, HttpOutgoing(["127.0.0.1/32"]), self.ledger, self.clock)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.conversation import ManualClock
+from interlock.backends.memory.clock import ManualClock
 from interlock.gateway.rest import readiness
 from interlock.gateway.rest.readiness import PROBE_MS, Ready
 from interlock.ports.ledger import LedgerError

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -23,7 +24,7 @@ from interlock.runner.link.link import LinkState
 from interlock.runner.link.link_log import LinkLog
 from interlock.runner.local import NoRunner, Reload, Take, ask, listening
 from runner.scripted_gateway import PATIENCE_S, Gateway, Peer, inner
-from runner.stage import Stage, StillClock, stage
+from runner.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,7 @@ async def two(workspace: Path) -> AsyncIterator[Two]:
         links = Gateways([PairedGateway(url=one.url, token="t1", runner_id="r1"),
                           PairedGateway(url=other.url, token="t2", runner_id="r2")],
                          outbox=scene.outbox, objects=scene.objects, outflow=scene.outflow, sessions=scene.sessions,
-                         presence=scene.presence, hello=hello, clock=StillClock(), entropy=secrets.token_bytes)
+                         presence=scene.presence, hello=hello, clock=ManualClock(), entropy=secrets.token_bytes)
         running = asyncio.create_task(links.run())
         try:
             yield Two(scene, one, other, links)
@@ -286,7 +287,7 @@ async def test_an_observer_that_was_away_for_a_day_receives_its_exact_losses(tmp
         await one.send("x-interlock.ack", p.Ack(session_id=scene.session_id, seq=end.seq))
         while (row := await outbox.session(scene.session_id, "g1")) is None or row.acked_seq < (end.seq or 0):
             await asyncio.sleep(0)
-        assert await outbox.sweep(StillClock().now_ms() + 24 * 3_600_000) == [(scene.session_id, "g2")]
+        assert await outbox.sweep(ManualClock().now_ms() + 24 * 3_600_000) == [(scene.session_id, "g2")]
         scene.two.status = None
         other, _ = await attached(scene.two, "g2")
         history = await until(other, "session.history")

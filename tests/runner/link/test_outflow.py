@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence, Set
 import msgspec
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.outbox import CloseBlock, OutboxError, OutboxWrite, PutState, StoredFrame, TransientText
 from interlock.protocol.frames import Direction, InvalidFrame, decode
@@ -17,7 +18,7 @@ from interlock.protocol.sizes import json_size
 from interlock.runner.link.outflow import Outflow, OutflowStopped
 from interlock.runner.link.uplink import BlockClosed, Offer, TransientDelta
 from ports.outbox_words import SESSION, changed, control, delta, done, output
-from runner.scripted_gateway import PATIENCE_S, Clock, Counting
+from runner.scripted_gateway import PATIENCE_S, Counting
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +71,8 @@ class Counted(MemoryOutbox):
 async def flowing(limit_bytes: int = 64 * MIB, queue_bytes: int = MIB) -> AsyncIterator[tuple[Outflow, Counted, Seen]]:
     outbox, seen = Counted(limit_bytes), Seen()
     await outbox.open_session(SESSION, 1, b"")
-    outflow = Outflow(outbox, clock=Clock(), entropy=Counting(), outbox_bytes=limit_bytes, queue_bytes=queue_bytes)
+    outflow = Outflow(outbox, clock=ManualClock(), entropy=Counting(), outbox_bytes=limit_bytes,
+                      queue_bytes=queue_bytes)
     outflow.attach(seen)
     running = asyncio.create_task(outflow.run())
     try:
@@ -198,7 +200,7 @@ async def test_frames_of_an_earlier_run_count() -> None:
     outbox = Counted(8_000)
     await outbox.open_session(SESSION, 1, b"")
     await outbox.write([done("x" * 1_000) for _ in range(5)])
-    outflow = Outflow(outbox, clock=Clock(), entropy=Counting(), outbox_bytes=8_000)
+    outflow = Outflow(outbox, clock=ManualClock(), entropy=Counting(), outbox_bytes=8_000)
     running = asyncio.create_task(outflow.run())
     await outflow.emit(changed())
     await outflow.flushed()

@@ -9,6 +9,7 @@ import secrets
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.command.facts.request import AgentRequest, facts
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.command.policy.rule import PolicySubject
@@ -25,7 +26,6 @@ from interlock.runner.process.programs import (
     summary,
 )
 from interlock.runner.session_state import SessionState
-from runner.stage import StillClock
 from runner.turn.test_turn_writer import FrameRecorder
 
 pytestmark = pytest.mark.anyio
@@ -128,7 +128,7 @@ async def test_an_answer_becomes_a_decision(answer: InteractionAnswer, decision:
 @pytest.mark.req("H-16")
 async def test_outside_a_turn_no_program_starts_and_the_first_ones_are_reported() -> None:
     kept = FrameRecorder()
-    asks = ProgramDesk(Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes), lambda: None)
+    asks = ProgramDesk(Journal("s-1", SessionState(), kept, ManualClock(), secrets.token_bytes), lambda: None)
     numbers = [str(number).encode() for number in range(MAX_OUTSIDE + 5)]
     decisions = [await asks.ask(1, program(b"ls", number)) for number in numbers for _ in range(2)]
 

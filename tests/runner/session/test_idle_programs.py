@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.ports.agent import InteractionAnswer
 from interlock.ports.process import HeldProgram
 from interlock.runner.journal import Journal
@@ -14,7 +15,6 @@ from interlock.runner.process.programs import ProgramDesk
 from interlock.runner.session.idle_programs import MAX_REPORTED, IdlePrograms
 from interlock.runner.session_state import SessionState
 from runner.process.test_programs import Turn, program
-from runner.stage import StillClock
 from runner.turn.test_turn_writer import FrameRecorder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("H-16")]
@@ -26,7 +26,7 @@ class Session:
     def __init__(self, *entries: str) -> None:
         self.kept = FrameRecorder()
         self.turn: Any = None
-        journal = Journal("s-1", SessionState(), self.kept, StillClock(), secrets.token_bytes)
+        journal = Journal("s-1", SessionState(), self.kept, ManualClock(), secrets.token_bytes)
         program_desk = ProgramDesk(journal, lambda: self.turn)
         self.programs = IdlePrograms(entries, program_desk, journal, lambda: program_desk.is_idle)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentQuestion, Option
 from interlock.protocol import payloads as p
@@ -19,7 +20,7 @@ from interlock.runner.session_state import SessionState, TurnState
 from interlock.runner.turn.interactions import Interactions, Waits
 from interlock.runner.turn.turn import SessionTimeouts
 from interlock.runner.turn.turn_writer import StoredTurnWriter
-from runner.stage import Stage, StillClock, misbehaving, raw_input, stage
+from runner.stage import Stage, misbehaving, raw_input, stage
 
 pytestmark = pytest.mark.anyio
 QUICK = SessionTimeouts(cancel_s=0.2, end_s=0.2, drain_s=5, idle_s=900)
@@ -256,7 +257,7 @@ async def a_scribe(scene: Stage) -> tuple[StoredTurnWriter, Journal]:
     """A turn that no agent drives."""
     await scene.outbox.open_session(scene.session_id, 0, b"")
     turn = TurnState(str(uuid.uuid4()), "p", 0)
-    journal = Journal(scene.session_id, SessionState(turn=turn), scene.outflow, StillClock(), secrets.token_bytes)
+    journal = Journal(scene.session_id, SessionState(turn=turn), scene.outflow, ManualClock(), secrets.token_bytes)
     start = journal.frame("session.turn.start", p.TurnStart(turn_id=turn.turn_id, turn_index=0), {"prompt_id": "p"})
     opened = journal.frame("session.capabilities", p.Capabilities(dps_version="x", features={}))
     await journal.write(opened, start)

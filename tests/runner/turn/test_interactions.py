@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.ports.agent import AgentQuestion, Option
 from interlock.protocol import payloads as p
@@ -17,7 +18,6 @@ from interlock.runner.link.outflow import Outflow
 from interlock.runner.session_state import SessionState, TurnState
 from interlock.runner.turn.interactions import Interactions, InteractionVerdict, LivePresence, Waits, choose
 from interlock.runner.turn.turn_writer import MAX_GIVEN_UP, StoredTurnWriter
-from runner.stage import StillClock
 
 pytestmark = pytest.mark.anyio
 ONCE = [
@@ -50,10 +50,10 @@ class Scene(NamedTuple):
 async def scene() -> AsyncIterator[Scene]:
     outbox = MemoryOutbox()
     await outbox.open_session("s", 0, b"")
-    outflow = Outflow(outbox, clock=StillClock(), entropy=secrets.token_bytes)
+    outflow = Outflow(outbox, clock=ManualClock(), entropy=secrets.token_bytes)
     flowing = asyncio.create_task(outflow.run())
     turn = TurnState("t", "p", 0)
-    journal = Journal("s", SessionState(turn=turn), outflow, StillClock(), secrets.token_bytes)
+    journal = Journal("s", SessionState(turn=turn), outflow, ManualClock(), secrets.token_bytes)
     interactions = Interactions(journal, LivePresence(live=True), Waits())
     yield Scene(outbox, outflow, journal, interactions, StoredTurnWriter(journal, turn, interactions))
     flowing.cancel()

@@ -7,7 +7,9 @@ import secrets
 
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.ports.agent import AgentQuestion, GivenFile, Option, TurnUsage
+from interlock.ports.clock import Clock
 from interlock.ports.outbox import OutboxWrite, TransientText
 from interlock.protocol import payloads as p
 from interlock.protocol.envelope import Frame
@@ -17,7 +19,7 @@ from interlock.runner.session_state import SessionState, TurnState
 from interlock.runner.turn.endings import usage
 from interlock.runner.turn.interactions import Interactions, LivePresence
 from interlock.runner.turn.turn_writer import StoredTurnWriter, TooManyOpenCalls
-from runner.stage import NOW_MS, PATIENT, StillClock
+from runner.stage import NOW_MS, PATIENT
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +45,7 @@ class FrameRecorder:
 
 
 def beginning(kept: FrameRecorder) -> tuple[Journal, StoredTurnWriter]:
-    journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
+    journal = Journal("s-1", SessionState(), kept, ManualClock(), secrets.token_bytes)
     turn = journal.state.turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
     return journal, StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT))
 
@@ -96,7 +98,7 @@ async def test_a_changed_plan_is_written_up_to_the_size_of_a_frame() -> None:
 @pytest.mark.req("A-7")
 async def test_a_subagents_frames_name_their_parent() -> None:
     kept = FrameRecorder()
-    journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
+    journal = Journal("s-1", SessionState(), kept, ManualClock(), secrets.token_bytes)
     turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
     turn_writer = StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT))
     await turn_writer.tool_request("t1", "Task", b'{"subagent_type": "Explore", "prompt": "look"}')
@@ -208,7 +210,7 @@ async def test_an_agent_with_too_many_open_calls_gets_a_reason_and_no_more_calls
     await turn_writer.tool_request("one more", "shell", text)
 
 
-class SetClock(StillClock):
+class SetClock(Clock):
     """A clock that is set an hour forward or back, while a second passes."""
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.backends.memory.clock import ManualClock
 from interlock.ports.agent import AgentQuestion, GivenFile, Option
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import (
@@ -25,7 +26,7 @@ from interlock.runner.session_state import SessionState, TurnState
 from interlock.runner.turn.interactions import Interactions, LivePresence
 from interlock.runner.turn.turn_writer import StoredTurnWriter
 from interlock.session.transfers import join
-from runner.stage import NOW_MS, PATIENT, StillClock
+from runner.stage import NOW_MS, PATIENT
 
 from .test_turn_writer import FrameRecorder
 
@@ -36,7 +37,7 @@ ONCE = [Option("y", "Yes", "allow_once"), Option("n", "No", "reject_once")]
 
 def writing() -> tuple[StoredTurnWriter, FrameRecorder]:
     kept = FrameRecorder()
-    journal = Journal("s-1", SessionState(), kept, StillClock(), secrets.token_bytes)
+    journal = Journal("s-1", SessionState(), kept, ManualClock(), secrets.token_bytes)
     turn = TurnState(journal.new_uuid(), "p-1", NOW_MS)
     return StoredTurnWriter(journal, turn, Interactions(journal, LivePresence(), PATIENT)), kept
 

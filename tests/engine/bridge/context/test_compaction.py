@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.conversation import OWNER, ManualClock, remember
+from engine.conversation import OWNER, remember
 from engine.gateway_context import LONG, SETTINGS, WINDOW, ContextTable
 from engine.within import Within
 from interlock.agents.builtin.cache import Cache
 from interlock.backends.jsonl.transcripts import JsonlTranscripts
+from interlock.backends.memory.clock import ManualClock
 from interlock.engine.bridge.context.compaction import COMPACT_TIMEOUT_MS, dropped
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.ports.signals import Signal

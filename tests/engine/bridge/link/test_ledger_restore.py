@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import apsw
 import pytest
 
-from engine.conversation import USAGE, ManualClock
+from engine.conversation import USAGE
 from gateway.audit.test_ledger_restore import TURN, approved, put_back, running
 from gateway.raw_runner import Server
 from interlock.app.own_servers import postgres_programs
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
 from interlock.backends.sqlite.ledger import open_ledger

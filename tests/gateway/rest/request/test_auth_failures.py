@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from starlette.requests import HTTPConnection
 
-from engine.conversation import ManualClock
+from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.gateway.rest.request import auth_failures
 from interlock.gateway.rest.request.auth_failures import INTERVAL_MS, Denials, personal_of
