@@ -32,6 +32,16 @@ def test_the_first_line_shows_the_waiting_approvals() -> None:
     assert lines(approvals_pending=PAGE_MAX)[0] == f"waiting for you  {PAGE_MAX}+ approvals (interlock approvals)"
 
 
+def test_what_waits_for_others_is_not_counted_as_waiting_for_you() -> None:
+    def first(pending: int, *others: str) -> str:
+        now = Status(**{**IDLE, "approvals_pending": pending})
+        return next(iter(status_lines(now, [], URL, frozenset(others), starting=False)))
+
+    assert first(1, "apr_a", "cmd_a", "ses_a") == (
+        "waiting for you  nothing; 1 waiting for another approver (interlock approvals)")
+    assert first(3, "apr_a") == "waiting for you  2 approvals; 1 waiting for another approver (interlock approvals)"
+
+
 def test_each_label_has_its_width() -> None:
     drain = Drain(scope="runner", id="box", at="2026-01-01T00:00:00.000Z", by="user:kim", reason=None)
     shown = lines(commands={"running": 2, "pending_approval": 1}, unsigned="it was rolled back", drains=[drain],

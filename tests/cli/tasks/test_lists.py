@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.scripted import Script, answer, link_to
-from cli.tasks.test_follower import AT, approval
+from cli.tasks.test_follower import AT, approval, command
 from interlock.cli.config.place import Where
 from interlock.cli.link import gateway_link
-from interlock.cli.tasks.lists import approvals
+from interlock.cli.tasks.lists import approvals, sessions, tasks
 
 pytestmark = pytest.mark.req("Y-17")
 
@@ -28,17 +29,25 @@ def test_the_list_shows_an_approvals_outcome_and_the_tool_of_its_request(
     assert f"  {shown}  " in capsys.readouterr().out
 
 
+def session(name: str) -> dict[str, Any]:
+    return {"session_id": f"ses_{name}", "session_key": name, "tenant_id": "t", "agent_id": "own",
+            "state": "waiting_approval", "created_at": AT, "updated_at": AT}
+
+
 MY_VOTE = {"by": "user:me", "at": AT, "decision": "grant", "method": "acl"}
+ME = {"tenant_id": "t", "principal": {"type": "user", "id": "me"}, "roles": ["approver"], "key_id": "k"}
+
+
+def page(**rows: list[dict[str, Any]]) -> Any:
+    return answer({**rows, "next_cursor": None, "has_more": False})
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
     """Two approvals that need two votes; this person has voted on the newer one."""
     voted, open_ = approval(id="apr_v", required=2, votes=[MY_VOTE]), approval(id="apr_o", required=2)
-    me = {"tenant_id": "t", "principal": {"type": "user", "id": "me"}, "roles": ["approver"], "key_id": "k"}
-    script = Script({"GET /v1/approvals": [answer({"approvals": [voted, open_], "next_cursor": None,
-                                                   "has_more": False})],
-                     "GET /v1/approvals/apr_v": [answer(voted)], "GET /v1/whoami": [answer(me)]})
+    script = Script({"GET /v1/approvals": [page(approvals=[voted, open_])],
+                     "GET /v1/approvals/apr_v": [answer(voted)], "GET /v1/whoami": [answer(ME)]})
     monkeypatch.setattr(gateway_link, "GatewayLink", lambda *_, **__: link_to(script, tmp_path))
     return script
 
@@ -52,6 +61,31 @@ def test_an_approval_with_ones_own_vote_waits_for_another_approver_and_comes_aft
     assert ["waiting for you" in row for row in rows] == [False, True, False]
     assert rows[2].startswith("apr_v")
     assert "  waiting for another approver  " in rows[2]
+
+
+@pytest.mark.req("G-7", "P-3")
+def test_tasks_and_sessions_whose_only_approval_has_ones_own_vote_wait_for_another_approver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    voted, open_ = (
+        approval(id=f"apr_{name}", command_id=f"cmd_{name}", session_id=f"ses_{name}", required=2, votes=votes)
+        for name, votes in (("v", [MY_VOTE]), ("o", [])))
+    script = Script({
+        "GET /v1/approvals": [page(approvals=[voted, open_])], "GET /v1/whoami": [answer(ME)],
+        "GET /v1/commands": [page(commands=[command("pending_approval", id=f"cmd_{name}") for name in "vo"])],
+        "GET /v1/sessions": [page(sessions=[session(name) for name in "vo"])]})
+    monkeypatch.setattr(gateway_link, "GatewayLink", lambda *_, **__: link_to(script, tmp_path))
+
+    assert tasks(where=Where(state=tmp_path)) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["cmd_o", "cmd_v"]
+    assert ["waiting for another approver" in row for row in rows] == [False, True]
+
+    assert sessions(where=Where(state=tmp_path)) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["ses_o", "ses_v"]
+    assert "waiting for you" in rows[0]
+    assert "waiting for another approver" in rows[1]
 
 
 @pytest.mark.req("G-7", "P-3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from interlock.cli.approvals.left_to_others import left_to_others, pending_approvals
 from interlock.cli.config.place import LOCAL_RUNNER, NOWHERE, Here, up_is_starting
 from interlock.cli.display.terminal import one_line, print_sentence
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
@@ -12,7 +13,9 @@ from interlock.cli.operations.drain_line import drained
 from interlock.cli.operations.ledger_gaps import restored_lines
 from interlock.cli.options import Json
 from interlock.cli.sessions.session_list import context, state_text
+from interlock.cli.short_ids import APPROVAL
 from interlock.cli.verb_answer import VerbAnswer, answered
+from interlock.command.card.votes import ANOTHER
 from interlock.protocol.answers import Status
 from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
 from interlock.protocol.api.sessions import LIST_SESSIONS
@@ -26,24 +29,27 @@ LABEL_CELLS = 17
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Show what waits for you, what runs, and the gateway and its runners."""
-    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session]]:
-        return await answered(link, read(GET_STATUS_OF_GATEWAY)), await link.list(LIST_SESSIONS.at(), Session, most=1)
+    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session], frozenset[str]]:
+        answer = await answered(link, read(GET_STATUS_OF_GATEWAY))
+        newest = await link.list(LIST_SESSIONS.at(), Session, most=1)
+        waiting = await pending_approvals(link) if not json and answer.value().approvals_pending else []
+        return answer, newest, await left_to_others(link, waiting)
 
-    answer, newest = ask_gateway(where, find, retries=False)
+    answer, newest, others = ask_gateway(where, find, retries=False)
     starting = answer.link.is_local and up_is_starting(where.directory())
 
     def show(now: Status) -> None:
-        for line in status_lines(now, newest, answer.link.address.url, starting=starting):
+        for line in status_lines(now, newest, answer.link.address.url, others, starting=starting):
             print_sentence(line, indent=LABEL_CELLS)
 
     return answer.print(show, json=json)
 
 
-def status_lines(now: Status, newest: list[Session], url: str, *, starting: bool) -> Iterator[str]:
-    """Write the lines of `status`, each behind a label of `LABEL_CELLS`."""
-    waiting = now.approvals_pending
-    yield (f"waiting for you  {_many(waiting)} approval{'' if waiting == 1 else 's'} (interlock approvals)" if waiting
-           else "waiting for you  nothing")
+def status_lines(now: Status, newest: list[Session], url: str, others: frozenset[str] = frozenset(), *, starting: bool
+                 ) -> Iterator[str]:
+    """Write the lines of `status`, each behind a label of `LABEL_CELLS`. What has an id in `others` waits for other
+    people than the one who reads it."""
+    yield f"waiting for you  {_waiting(now.approvals_pending, sum(one.startswith(APPROVAL.prefix) for one in others))}"
     working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
     yield f"tasks            {working or 'none at work'}"
     yield f"sessions         {_many(now.sessions)}"
@@ -51,7 +57,7 @@ def status_lines(now: Status, newest: list[Session], url: str, *, starting: bool
         tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
         name = one_line(one.session_key)
         known_by = name if one.session_id in name else f"{name} · {one.session_id}"
-        yield f"last session     {known_by} · {state_text(one)} · {tokens}"
+        yield f"last session     {known_by} · {state_text(one, others)} · {tokens}"
     if now.unsigned is not None:
         yield f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}"
     for line in restored_lines(now.restored) if now.restored is not None else ():
@@ -78,6 +84,15 @@ def runner_line(node: Node, *, starting: bool = False) -> str:
     parts = (f"{one_line(node.device_name or node.node_id)} ({one_line(node.node_id)})",
              "starting" if is_coming else node.status, one_line(offers, 300), one_line(", ".join(node.roots), 300))
     return " · ".join(part for part in parts if part)
+
+
+def _waiting(pending: int, others: int) -> str:
+    """Return how many of the pending approvals wait for this person, and how many for others."""
+    more = "+" if pending >= PAGE_MAX else ""
+    own = pending - others
+    shown = f"{own}{more} approval{'' if own == 1 and not more else 's'}" if own or more else "nothing"
+    left = f"; {others} {ANOTHER}" if others else ""
+    return f"{shown}{left}{' (interlock approvals)' if pending else ''}"
 
 
 def _many(number: int) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from interlock.cli.display.columns import Layout, cut_middle, fitted, unique_beginnings
 from interlock.cli.display.terminal import laid_out, one_line
 from interlock.cli.display.values import age
+from interlock.command.card.votes import ANOTHER, YOU
 from interlock.protocol.hold import phrase
 from interlock.protocol.resources import Session
 
@@ -19,13 +20,14 @@ LAYOUT = Layout(
 WAITING = frozenset({"pending", "pending_approval", "waiting_approval"})
 
 
-def session_table(found: Sequence[Session], width: int | None) -> str:
-    """Return the table. `width` is the terminal's; None returns every column in full."""
+def session_table(found: Sequence[Session], width: int | None, others: Container[str] = ()) -> str:
+    """Return the table. `width` is the terminal's; None returns every column in full. Sessions with an id in `others`
+    wait for other people than the one who reads it."""
     ids = [one.session_id for one in found]
     short = {one: one for one in ids} if width is None else unique_beginnings(ids)
     shown = {
         "ID": [short[one] for one in ids],
-        "STATE": [state_text(one) for one in found],
+        "STATE": [state_text(one, others) for one in found],
         "AGE": [age(one.updated_at) for one in found],
         "TITLE": [title(one, short[one.session_id]) for one in found],
         "CONTEXT": [context(one) for one in found],
@@ -49,9 +51,10 @@ def title(session: Session, short_id: str) -> str:
     return one_line(session.title, None) if session.title else _key(session, short_id)
 
 
-def state_text(session: Session) -> str:
-    """Return a session's state, and who controls it if that is another gateway."""
-    state = "waiting for you" if session.state in WAITING else session.state.replace("_", " ")
+def state_text(session: Session, others: Container[str] = ()) -> str:
+    """Return a session's state, and who controls it if that is another gateway; `others` as for the table."""
+    waits = ANOTHER if session.session_id in others else YOU
+    state = waits if session.state in WAITING else session.state.replace("_", " ")
     return f"{state}, observed (gateway {one_line(session.controller or '?')})" if session.observed else state
 
 

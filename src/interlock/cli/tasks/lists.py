@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any, get_args
 
 import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
+from interlock.cli.approvals.left_to_others import left_to_others, pending_approvals
 from interlock.cli.approvals.seen_approvals import SeenApprovals
 from interlock.cli.config.place import NOWHERE, Here
 from interlock.cli.display.columns import Layout
@@ -31,9 +31,7 @@ from interlock.cli.tasks.task_members import task_members
 from interlock.cli.verb_answer import FoundRows, VerbAnswer, answered, print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.permission_request import title_of_approval
-from interlock.command.card.votes import ANOTHER, YOU, is_up_to
-from interlock.protocol.access import Whoami
-from interlock.protocol.api.access import WHOAMI
+from interlock.command.card.votes import ANOTHER, YOU
 from interlock.protocol.api.approvals import GET_APPROVAL, GET_APPROVAL_INPUT, LIST_APPROVALS
 from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
 from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
@@ -83,14 +81,17 @@ def tasks(
 
         return print_answer(where, one, lambda found: _print_members(task_members(found)), json=json)
 
-    async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None]]:
-        raw = await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked), limit)
-        titles = {} if json else {one.session_id: one.title for one in await link.list(
-            LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
-        return FoundRows("commands", Command, raw), titles
+    async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None], frozenset[str]]:
+        rows = FoundRows("commands", Command, await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked),
+                                                               limit))
+        if json:
+            return rows, {}, frozenset()
+        titles = {one.session_id: one.title for one in await link.list(LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
+        return rows, titles, await _waiting_for_others(link, rows)
 
-    rows, titles = ask_gateway(where, find)
-    return rows.print(lambda found: _show_tasks(found, titles, narrowed=bool(asked.keys() - {"type"})), json=json)
+    rows, titles, others = ask_gateway(where, find)
+    return rows.print(lambda found: _show_tasks(found, titles, others, narrowed=bool(asked.keys() - {"type"})),
+                      json=json)
 
 
 def approvals(
@@ -123,7 +124,7 @@ def approvals(
     if id_ is not None:
         async def one(link: GatewayLink) -> tuple[VerbAnswer[Approval], frozenset[str]]:
             answer = await answered(link, read(GET_APPROVAL, (await short_ids.approval(link, id_)).id))
-            return answer, await _left_to_others(link, [] if json else [answer.value()])
+            return answer, await left_to_others(link, [] if json else [answer.value()])
 
         answer, others = ask_gateway(where, one)
         return answer.print(lambda approval: _show_approval(approval, seen, up_to_you=approval.id not in others),
@@ -132,7 +133,7 @@ def approvals(
     async def find(link: GatewayLink) -> tuple[FoundRows[Approval], frozenset[str]]:
         raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
         rows = FoundRows("approvals", Approval, raw)
-        return rows, await _left_to_others(link, [] if json else rows.values())
+        return rows, await left_to_others(link, [] if json else rows.values())
 
     rows, others = ask_gateway(where, find)
     nothing = "nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind"
@@ -169,9 +170,10 @@ def sessions(
         return print_answer(where, short_ids.of_session(id_, lambda whole: document(
             GET_SESSION.at(whole), dict[str, Any])), _print_members, json=json)
 
-    async def find(link: GatewayLink) -> FoundRows[Session]:
+    async def find(link: GatewayLink) -> tuple[FoundRows[Session], frozenset[str]]:
         on = {"runner": await short_ids.runner_id(link, runner)} if runner is not None else {}
-        return FoundRows("sessions", Session, await link.pages(LIST_SESSIONS.at(), {**asked, **on}, limit))
+        rows = FoundRows("sessions", Session, await link.pages(LIST_SESSIONS.at(), {**asked, **on}, limit))
+        return rows, frozenset() if json else await _waiting_for_others(link, rows)
 
     if asked.keys() == {"active"}:
         nothing = f"no session was active in the last {count(int(asked['active']), 'minute')}"
@@ -179,22 +181,33 @@ def sessions(
         nothing = "no session of that kind"
     else:
         nothing = "no sessions yet; open one with: interlock run AGENT \"…\""
-    return ask_gateway(where, find).print(lambda found: _show_sessions(found, limit, nothing), json=json)
+    rows, others = ask_gateway(where, find)
+    return rows.print(lambda found: _show_sessions(found, limit, nothing, others), json=json)
 
 
 SHOWN_STATES = {"consumed": "allowed (used)", "void": "withdrawn (void)"}
 """Shown names of approval states whose names on the wire do not state their outcome."""
 
 
-def _show_tasks(found: list[Command], titles: dict[str, str | None], *, narrowed: bool) -> None:
+async def _waiting_for_others(link: GatewayLink, rows: FoundRows[Command] | FoundRows[Session]) -> frozenset[str]:
+    """Return the ids of the tasks and sessions that wait for other people than the one at this terminal. Raises
+    Trouble."""
+    if not any(one.state in WAITING for one in rows.values()):
+        return frozenset()
+    return await left_to_others(link, await pending_approvals(link))
+
+
+def _show_tasks(found: list[Command], titles: dict[str, str | None], others: frozenset[str], *, narrowed: bool
+                ) -> None:
     if not found:
         say("no tasks" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
         return
-    found.sort(key=lambda one: one.state != "pending_approval")
+    found.sort(key=lambda one: (one.state != "pending_approval", one.id in others))
     header = ("TASK", "STATE", "TYPE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
-    rows = [[one.id, _state(one.state), one.type, one.target.agent_id or "", one.title or "",
-             _session_name(one, titles.get(one.target.session_id or "")), one.actor.id, ago(one.created_at),
-             between(one.started_at, one.ended_at), one.error.code if one.error else ""] for one in found]
+    rows = [[one.id, ANOTHER if one.id in others else _state(one.state), one.type, one.target.agent_id or "",
+             one.title or "", _session_name(one, titles.get(one.target.session_id or "")), one.actor.id,
+             ago(one.created_at), between(one.started_at, one.ended_at), one.error.code if one.error else ""]
+            for one in found]
     if all(one.type == "execute" for one in found):
         header, rows = header[:2] + header[3:], [row[:2] + row[3:] for row in rows]
     print_table(rows, header, TASKS if any(one.error for one in found) else TASKS._replace(
@@ -221,16 +234,6 @@ async def _voted_bytes(link: GatewayLink, id_: str) -> int:
     sys.stdout.buffer.write(raw)
     sys.stdout.buffer.flush()
     return ExitStatus.DONE
-
-
-async def _left_to_others(link: GatewayLink, approvals: Sequence[Approval]) -> frozenset[str]:
-    """Return the ids of the pending approvals that do not wait for the person at this terminal: they have voted, or
-    their vote would not count. Raises Trouble."""
-    open_ = [one for one in approvals if one.state == "pending" and (one.votes or not one.self_approval)]
-    if not open_:
-        return frozenset()
-    me = await link.read(WHOAMI.at(), Whoami)
-    return frozenset(one.id for one in open_ if not is_up_to(one, me.principal, me.driver))
 
 
 def _show_approval(approval: Approval, seen: SeenApprovals, *, up_to_you: bool) -> None:
@@ -271,12 +274,12 @@ def _given(**filters: str | None) -> dict[str, str]:
     return {name: value for name, value in filters.items() if value is not None}
 
 
-def _show_sessions(found: list[Session], limit: int, nothing: str) -> None:
+def _show_sessions(found: list[Session], limit: int, nothing: str, others: frozenset[str]) -> None:
     if not found:
         say(nothing, "dim")
         return
-    found.sort(key=lambda one: not one.state.startswith("waiting"))
-    write(sys.stdout, session_table(found, terminal_width()) + "\n", safe=True)
+    found.sort(key=lambda one: (one.state not in WAITING, one.session_id in others))
+    write(sys.stdout, session_table(found, terminal_width(), others) + "\n", safe=True)
     if len(found) == limit:
         say(f"the {limit} that changed last; more with: interlock sessions --limit {2 * limit}", "dim")
 
