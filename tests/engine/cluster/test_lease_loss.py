@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,9 +140,10 @@ async def test_a_lost_lease_is_shown_with_its_age_for_an_hour(monkeypatch: pytes
     async with street(1) as town:
         (a,) = town.members
         time = LoopTime(monkeypatch)
+        lost_s, shown = math.ceil(time.now_s), list[int | None]()
+        time.now_s = lost_s  # Whole seconds: with a fraction, 3,600 s later can be computed as 3,599.999….
         town.clock.advance(INSTANCE_LIFE_MS)
         await a.cluster.renewal.once()
-        lost_s, shown = time.now_s, []
         for passed_s in (90.5, 3_600, 3_601):
             time.now_s = lost_s + passed_s
             loss = (await a.front.cluster.look()).lost_lease  # type: ignore[union-attr]
