@@ -8,7 +8,7 @@ import pytest
 
 from cli.scripted import Script, answer, link_to
 from cli.tasks.test_follower import AT, approval
-from interlock.cli.approvals.left_to_others import left_to_others, pending_approvals
+from interlock.cli.approvals.left_to_others import LeftToOthers, left_to_others, pending_approvals
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("G-7", "P-3")]
 MY_VOTE = {"by": "user:me", "at": AT, "decision": "grant", "method": "acl"}
@@ -23,5 +23,5 @@ async def test_a_session_with_an_open_approval_besides_a_voted_one_still_waits_f
     script = Script({"GET /v1/approvals": [answer(page)], "GET /v1/whoami": [answer(ME)]})
     async with link_to(script, tmp_path) as link:
         found = await left_to_others(link, await pending_approvals(link))
-    assert found == {"apr_a", "cmd_a", "ses_a", "apr_b", "cmd_b"}
+    assert found == LeftToOthers(frozenset({"apr_a", "apr_b"}), frozenset({"cmd_a", "cmd_b"}), frozenset({"ses_a"}))
     assert script.asked[0].url.params["state"] == "pending"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cli.scripted import URL, answer
+from interlock.cli.approvals.left_to_others import LeftToOthers
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.operations.gateway_status import LABEL_CELLS, runner_line, status, status_lines
 from interlock.protocol.answers import Status
@@ -33,13 +34,14 @@ def test_the_first_line_shows_the_waiting_approvals() -> None:
 
 
 def test_what_waits_for_others_is_not_counted_as_waiting_for_you() -> None:
-    def first(pending: int, *others: str) -> str:
+    def first(pending: int, others: LeftToOthers) -> str:
         now = Status(**{**IDLE, "approvals_pending": pending})
-        return next(iter(status_lines(now, [], URL, frozenset(others), starting=False)))
+        return next(iter(status_lines(now, [], URL, others, starting=False)))
 
-    assert first(1, "apr_a", "cmd_a", "ses_a") == (
+    assert first(1, LeftToOthers(frozenset({"apr_a"}), frozenset({"cmd_a"}), frozenset({"ses_a"}))) == (
         "waiting for you  nothing; 1 waiting for another approver (interlock approvals)")
-    assert first(3, "apr_a") == "waiting for you  2 approvals; 1 waiting for another approver (interlock approvals)"
+    assert first(3, LeftToOthers(frozenset({"apr_a"}))) == (
+        "waiting for you  2 approvals; 1 waiting for another approver (interlock approvals)")
 
 
 def test_each_label_has_its_width() -> None:

@@ -4,6 +4,7 @@ that wait for these alone (G-7, P-3)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.command.card.votes import is_up_to
@@ -19,16 +20,32 @@ async def pending_approvals(link: GatewayLink) -> list[Approval]:
     return await link.list(LIST_APPROVALS.at(), Approval, {"state": "pending"}, PAGE_MAX)
 
 
-async def left_to_others(link: GatewayLink, approvals: Sequence[Approval]) -> frozenset[str]:
-    """Return the ids of the pending approvals among `approvals` that do not wait for this person: they have voted, or
-    their vote would not count. With them are the ids of the tasks and sessions that have none but such. Raises
-    Trouble."""
+class LeftToOthers(NamedTuple):
+    """Ids of what waits for other people than the one at this terminal."""
+
+    approvals: frozenset[str] = frozenset()
+    tasks: frozenset[str] = frozenset()
+    sessions: frozenset[str] = frozenset()
+
+
+NOTHING_LEFT = LeftToOthers()
+
+
+async def left_to_others(link: GatewayLink, approvals: Sequence[Approval]) -> LeftToOthers:
+    """Return the pending approvals among `approvals` that do not wait for this person (they have voted, or their vote
+    would not count), and the tasks and sessions that have none but such. Raises Trouble."""
     pending = [one for one in approvals if one.state == "pending"]
     if not any(one.votes or not one.self_approval for one in pending):
-        return frozenset()
+        return NOTHING_LEFT
     me = await link.read(WHOAMI.at(), Whoami)
-    others, own = set[str](), set[str]()
-    for one in pending:
-        concerned = own if is_up_to(one, me.principal, me.driver) else others
-        concerned.update(id_ for id_ in (one.id, one.session_id, one.command_id) if id_ is not None)
-    return frozenset(others - own)
+    others, own = (_concerned([one for one in pending if is_up_to(one, me.principal, me.driver) is up_to_me])
+                   for up_to_me in (False, True))
+    return LeftToOthers(*(theirs - mine for theirs, mine in zip(others, own, strict=True)))
+
+
+def _concerned(approvals: Sequence[Approval]) -> LeftToOthers:
+    """Return the ids of these approvals, and of their tasks and sessions."""
+    return LeftToOthers(
+        frozenset(one.id for one in approvals),
+        frozenset(one.command_id for one in approvals if one.command_id is not None),
+        frozenset(one.session_id for one in approvals))

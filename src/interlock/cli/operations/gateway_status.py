@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from interlock.cli.approvals.left_to_others import left_to_others, pending_approvals
+from interlock.cli.approvals.left_to_others import NOTHING_LEFT, LeftToOthers, left_to_others, pending_approvals
 from interlock.cli.config.place import LOCAL_RUNNER, NOWHERE, Here, up_is_starting
 from interlock.cli.display.terminal import one_line, print_sentence
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
@@ -13,7 +13,6 @@ from interlock.cli.operations.drain_line import drained
 from interlock.cli.operations.ledger_gaps import restored_lines
 from interlock.cli.options import Json
 from interlock.cli.sessions.session_list import context, state_text
-from interlock.cli.short_ids import APPROVAL
 from interlock.cli.verb_answer import VerbAnswer, answered
 from interlock.command.card.votes import ANOTHER
 from interlock.protocol.answers import Status
@@ -29,7 +28,7 @@ LABEL_CELLS = 17
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Show what waits for you, what runs, and the gateway and its runners."""
-    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session], frozenset[str]]:
+    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session], LeftToOthers]:
         answer = await answered(link, read(GET_STATUS_OF_GATEWAY))
         newest = await link.list(LIST_SESSIONS.at(), Session, most=1)
         waiting = await pending_approvals(link) if not json and answer.value().approvals_pending else []
@@ -45,11 +44,11 @@ def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     return answer.print(show, json=json)
 
 
-def status_lines(now: Status, newest: list[Session], url: str, others: frozenset[str] = frozenset(), *, starting: bool
+def status_lines(now: Status, newest: list[Session], url: str, others: LeftToOthers = NOTHING_LEFT, *, starting: bool
                  ) -> Iterator[str]:
-    """Write the lines of `status`, each behind a label of `LABEL_CELLS`. What has an id in `others` waits for other
+    """Write the lines of `status`, each behind a label of `LABEL_CELLS`. What is in `others` waits for other
     people than the one who reads it."""
-    yield f"waiting for you  {_waiting(now.approvals_pending, sum(one.startswith(APPROVAL.prefix) for one in others))}"
+    yield f"waiting for you  {_waiting(now.approvals_pending, len(others.approvals))}"
     working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
     yield f"tasks            {working or 'none at work'}"
     yield f"sessions         {_many(now.sessions)}"
@@ -57,7 +56,7 @@ def status_lines(now: Status, newest: list[Session], url: str, others: frozenset
         tokens = f"{one.total_tokens:,} tokens" + (f", context {context(one)}" if one.context_tokens else "")
         name = one_line(one.session_key)
         known_by = name if one.session_id in name else f"{name} · {one.session_id}"
-        yield f"last session     {known_by} · {state_text(one, others)} · {tokens}"
+        yield f"last session     {known_by} · {state_text(one, others.sessions)} · {tokens}"
     if now.unsigned is not None:
         yield f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}"
     for line in restored_lines(now.restored) if now.restored is not None else ():

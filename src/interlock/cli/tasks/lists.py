@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import short_ids
-from interlock.cli.approvals.left_to_others import left_to_others, pending_approvals
+from interlock.cli.approvals.left_to_others import NOTHING_LEFT, LeftToOthers, left_to_others, pending_approvals
 from interlock.cli.approvals.seen_approvals import SeenApprovals
 from interlock.cli.config.place import NOWHERE, Here
 from interlock.cli.display.columns import Layout
@@ -81,16 +81,16 @@ def tasks(
 
         return print_answer(where, one, lambda found: _print_members(task_members(found)), json=json)
 
-    async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None], frozenset[str]]:
+    async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None], LeftToOthers]:
         rows = FoundRows("commands", Command, await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked),
                                                                limit))
         if json:
-            return rows, {}, frozenset()
+            return rows, {}, NOTHING_LEFT
         titles = {one.session_id: one.title for one in await link.list(LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
         return rows, titles, await _waiting_for_others(link, rows)
 
     rows, titles, others = ask_gateway(where, find)
-    return rows.print(lambda found: _show_tasks(found, titles, others, narrowed=bool(asked.keys() - {"type"})),
+    return rows.print(lambda found: _show_tasks(found, titles, others.tasks, narrowed=bool(asked.keys() - {"type"})),
                       json=json)
 
 
@@ -122,22 +122,22 @@ def approvals(
     asked |= _given(agent=agent, session=session, by=by, q=search)
     seen = SeenApprovals(where.directory())
     if id_ is not None:
-        async def one(link: GatewayLink) -> tuple[VerbAnswer[Approval], frozenset[str]]:
+        async def one(link: GatewayLink) -> tuple[VerbAnswer[Approval], LeftToOthers]:
             answer = await answered(link, read(GET_APPROVAL, (await short_ids.approval(link, id_)).id))
             return answer, await left_to_others(link, [] if json else [answer.value()])
 
         answer, others = ask_gateway(where, one)
-        return answer.print(lambda approval: _show_approval(approval, seen, up_to_you=approval.id not in others),
-                            json=json)
+        return answer.print(lambda approval: _show_approval(
+            approval, seen, up_to_you=approval.id not in others.approvals), json=json)
 
-    async def find(link: GatewayLink) -> tuple[FoundRows[Approval], frozenset[str]]:
+    async def find(link: GatewayLink) -> tuple[FoundRows[Approval], LeftToOthers]:
         raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
         rows = FoundRows("approvals", Approval, raw)
         return rows, await left_to_others(link, [] if json else rows.values())
 
     rows, others = ask_gateway(where, find)
     nothing = "nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind"
-    return rows.print(lambda found: _show_approvals(found, seen, nothing, others), json=json)
+    return rows.print(lambda found: _show_approvals(found, seen, nothing, others.approvals), json=json)
 
 
 def sessions(
@@ -170,10 +170,10 @@ def sessions(
         return print_answer(where, short_ids.of_session(id_, lambda whole: document(
             GET_SESSION.at(whole), dict[str, Any])), _print_members, json=json)
 
-    async def find(link: GatewayLink) -> tuple[FoundRows[Session], frozenset[str]]:
+    async def find(link: GatewayLink) -> tuple[FoundRows[Session], LeftToOthers]:
         on = {"runner": await short_ids.runner_id(link, runner)} if runner is not None else {}
         rows = FoundRows("sessions", Session, await link.pages(LIST_SESSIONS.at(), {**asked, **on}, limit))
-        return rows, frozenset() if json else await _waiting_for_others(link, rows)
+        return rows, NOTHING_LEFT if json else await _waiting_for_others(link, rows)
 
     if asked.keys() == {"active"}:
         nothing = f"no session was active in the last {count(int(asked['active']), 'minute')}"
@@ -182,18 +182,17 @@ def sessions(
     else:
         nothing = "no sessions yet; open one with: interlock run AGENT \"…\""
     rows, others = ask_gateway(where, find)
-    return rows.print(lambda found: _show_sessions(found, limit, nothing, others), json=json)
+    return rows.print(lambda found: _show_sessions(found, limit, nothing, others.sessions), json=json)
 
 
 SHOWN_STATES = {"consumed": "allowed (used)", "void": "withdrawn (void)"}
 """Shown names of approval states whose names on the wire do not state their outcome."""
 
 
-async def _waiting_for_others(link: GatewayLink, rows: FoundRows[Command] | FoundRows[Session]) -> frozenset[str]:
-    """Return the ids of the tasks and sessions that wait for other people than the one at this terminal. Raises
-    Trouble."""
+async def _waiting_for_others(link: GatewayLink, rows: FoundRows[Command] | FoundRows[Session]) -> LeftToOthers:
+    """Return which of the tasks or sessions wait for other people than the one at this terminal. Raises Trouble."""
     if not any(one.state in WAITING for one in rows.values()):
-        return frozenset()
+        return NOTHING_LEFT
     return await left_to_others(link, await pending_approvals(link))
 
 
