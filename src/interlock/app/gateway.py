@@ -37,6 +37,7 @@ from interlock.command.policy.policy import RuleSet
 from interlock.command.redaction import Redaction
 from interlock.config import Config, ConfigError, GatewaySection
 from interlock.config.hangup import on_hangup
+from interlock.durable_files import replace_file
 from interlock.engine.bridge.lane_state import Limits
 from interlock.engine.notifier import Notifier
 from interlock.gateway.a2a.task_pushes import TaskPushes
@@ -376,8 +377,5 @@ def _near(host: str) -> str:
 
 def _announce(state: Path, url: str, cert: str | None) -> None:
     """Write the gateway's URL, and the certificate by which clients on this machine recognise it."""
-    draft = state / (ANNOUNCEMENT + ".new")
     known_by = {"cert": str(Path(cert).expanduser().absolute())} if cert is not None else {}
-    draft.write_bytes(msgspec.json.encode({"url": url, "pid": os.getpid(), **known_by}))
-    draft.chmod(0o600)
-    draft.replace(state / ANNOUNCEMENT)
+    replace_file(state / ANNOUNCEMENT, msgspec.json.encode({"url": url, "pid": os.getpid(), **known_by}))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+
+from interlock.durable_files import replace_file
 
 LOCAL_RUNNER = "local"
 """The runner that `interlock up` starts and pairs by itself (G-3)."""
@@ -98,8 +99,6 @@ class DeadlineClock:
 
     def _begin(self) -> int:
         offset_ms = self._sources.wall_ms() - self._sources.since_boot_ms()
-        beside = self._path.with_suffix(".new")
         with suppress(OSError):  # A full disk: the line is kept in memory, and starts again after a restart.
-            beside.write_bytes(msgspec.json.encode(_Line(self._boot_id, offset_ms)))
-            os.replace(beside, self._path)  # noqa: PTH105 - the name says what it does: all or nothing
+            replace_file(self._path, msgspec.json.encode(_Line(self._boot_id, offset_ms)))
         return offset_ms
