@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from agents.builtin.openings import allowed, opened
 from agents.builtin_stage import FORMS, KEY, builtin
 from interlock.model_stand_in import AFTER_TOOL, ModelServer, chunk_texts
 from interlock.ports.agent import AgentPrompt, AgentStart, PromptSettings, Secrets
@@ -32,22 +33,6 @@ def form(request: pytest.FixtureRequest) -> str:
 
 def errors(scene: Stage) -> list[tuple[str, str, str]]:
     return [(f.payload.severity, f.payload.error_code, f.payload.message) for f in scene.all("agent.error")]
-
-
-async def opened(scene: Stage, **fields: Any) -> p.Capabilities:
-    await scene.send("control.session.open", p.SessionOpen(
-        session_id=scene.session_id, agent_id="own", workspace=str(scene.workspace),
-        **{"workspace_access": "rw", **fields}))
-    return (await scene.next("session.capabilities", "session.error")).payload
-
-
-async def allowed(scene: Stage, text: str, **fields: Any) -> str:
-    """A turn whose questions are all allowed; returns its stop reason."""
-    await scene.prompt(text, **fields)
-    while (frame := await scene.next("agent.interaction.request", "session.turn.end")).type != "session.turn.end":
-        await scene.answer(frame, "allow")
-    await scene.next("session.usage")
-    return frame.payload.stop_reason
 
 
 def results(scene: Stage) -> list[tuple[str, str]]:

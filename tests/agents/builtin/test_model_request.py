@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
+from agents.builtin.openings import allowed, opened
 from agents.builtin_stage import FORMS, builtin
 from interlock.model_stand_in import ModelServer
-from interlock.protocol import payloads as p
 from lazily import lazily
 from runner.stage import Stage, stage
 
@@ -26,22 +25,6 @@ def form(request: pytest.FixtureRequest) -> str:
 
 def errors(scene: Stage) -> list[tuple[str, str, str]]:
     return [(f.payload.severity, f.payload.error_code, f.payload.message) for f in scene.all("agent.error")]
-
-
-async def opened(scene: Stage, **fields: Any) -> p.Capabilities:
-    await scene.send("control.session.open", p.SessionOpen(
-        session_id=scene.session_id, agent_id="own", workspace=str(scene.workspace),
-        **{"workspace_access": "rw", **fields}))
-    return (await scene.next("session.capabilities", "session.error")).payload
-
-
-async def allowed(scene: Stage, text: str, **fields: Any) -> str:
-    """A turn whose questions are all allowed; returns its stop reason."""
-    await scene.prompt(text, **fields)
-    while (frame := await scene.next("agent.interaction.request", "session.turn.end")).type != "session.turn.end":
-        await scene.answer(frame, "allow")
-    await scene.next("session.usage")
-    return frame.payload.stop_reason
 
 
 def asked(server: ModelServer) -> str:

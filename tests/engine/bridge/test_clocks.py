@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anyio
 import anyio.lowlevel
 import pytest
 
+from engine.bridge.steps import running, shown
 from engine.conversation import Table, turn_uuid
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.lanes import due_sessions
@@ -16,22 +15,8 @@ from interlock.protocol.resources import ApprovalRequirement, Target
 pytestmark = pytest.mark.anyio
 
 
-async def running(table: Table, **fields: Any) -> tuple[str, str]:
-    """A command whose turn has started: its id and its session's."""
-    command = await table.execute(**fields)
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command.id, command.target.session_id
-
-
 def held(table: Table) -> str:
     return table.wire.last("x-interlock.interaction.held").payload.approval_id
-
-
-async def shown(table: Table, command_id: str) -> Any:
-    record = await table.ledger.command(command_id, "default")
-    assert record is not None
-    return record.command
 
 
 async def time_passes(table: Table, session_id: str, ms: int) -> None:

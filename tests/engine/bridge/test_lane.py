@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from engine.bridge.steps import command_running
 from engine.conversation import Table
 from interlock.protocol import payloads as p
 from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
-
-
-async def command_running(table: Table) -> tuple[Any, str]:
-    command = await table.execute()
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command, command.target.session_id
-
-
-async def ended(table: Table, command: Any) -> tuple[str, str | None]:
-    """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id, "default")
-    assert record is not None
-    return record.command.state, record.command.error.code if record.command.error is not None else None
 
 
 @pytest.mark.req("C-0", "C-8", "X-5", "U-1")

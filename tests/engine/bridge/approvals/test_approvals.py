@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.bridge.steps import running
 from engine.conversation import OWNER, USAGE, Table, remember
 from interlock.command.policy.policy import QuorumGroup, Rule, RuleSet
 from interlock.engine.bridge.inputs.gateway import ClockTicked
@@ -16,14 +17,6 @@ from interlock.protocol.records import Principal
 from interlock.protocol.resources import Actor, GrantBody, Target
 
 pytestmark = pytest.mark.anyio
-
-
-async def running(table: Table, **fields: Any) -> tuple[str, str]:
-    """A command whose turn has started: its id and its session's."""
-    command = await table.execute(**fields)
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command.id, command.target.session_id
 
 
 def held(table: Table) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.bridge.steps import running
 from engine.conversation import Table
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge.approvals.policy_subjects import subject_of_approval
@@ -74,14 +75,6 @@ async def test_a_changed_input_is_decided_with_the_kind_of_the_request() -> None
     raw = msgspec.Raw(b'{"path":"b"}')
     changed = msgspec.structs.replace(record, approval=msgspec.structs.replace(record.approval, input=raw))
     assert denying.decide(subject_of_approval(changed, table.clock.at_ms)).rule == "no deleting"
-
-
-async def running(table: Table, **fields: Any) -> tuple[str, str]:
-    """A command whose turn has started: its id and its session's."""
-    command = await table.execute(**fields)
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command.id, command.target.session_id
 
 
 @pytest.mark.parametrize(("tool_input", "allowed"), [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from engine.bridge.steps import command_running, ended, refused_prompt, restarted, running
 from engine.conversation import OWNER, Table, remember
 from interlock.engine.bridge.inputs.gateway import StartLooked
 from interlock.protocol import payloads as p
@@ -14,42 +13,6 @@ from interlock.protocol.problems import Problem
 from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
-
-
-async def running(table: Table, **fields: Any) -> tuple[str, str]:
-    """A command whose turn has started: its id and its session's."""
-    command = await table.execute(**fields)
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command.id, command.target.session_id
-
-
-async def refused_prompt(table: Table, session_id: str, code: str) -> None:
-    prompt = table.wire.last("control.prompt.request")
-    await table.send(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
-                     in_reply_to=prompt.message_id)
-
-
-async def command_running(table: Table) -> tuple[Any, str]:
-    command = await table.execute()
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command, command.target.session_id
-
-
-async def ended(table: Table, command: Any) -> tuple[str, str | None]:
-    """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id, "default")
-    assert record is not None
-    return record.command.state, record.command.error.code if record.command.error is not None else None
-
-
-async def restarted(table: Table, session_id: str) -> None:
-    """The runner's report of an open turn after its own restart (D-6)."""
-    await table.send(session_id, "agent.error", p.AgentError(
-        severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
-    await table.ended(session_id, "error")
-    await table.send(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
 
 
 @pytest.mark.req("C-0", "C-8")

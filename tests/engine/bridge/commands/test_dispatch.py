@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from engine.bridge.steps import command_running, ended, refused_prompt, running, shown
 from engine.conversation import USAGE, Table
 from interlock.engine.bridge.inputs.runner import RunnerDetached
 from interlock.protocol import payloads as p
@@ -13,40 +12,6 @@ from interlock.protocol.limits import MAX_DISPATCH_ATTEMPTS
 from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
-
-
-async def running(table: Table, **fields: Any) -> tuple[str, str]:
-    """A command whose turn has started: its id and its session's."""
-    command = await table.execute(**fields)
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command.id, command.target.session_id
-
-
-async def refused_prompt(table: Table, session_id: str, code: str) -> None:
-    prompt = table.wire.last("control.prompt.request")
-    await table.send(session_id, "session.error", p.SessionError(error_code=code, message="no", fatal=False),
-                     in_reply_to=prompt.message_id)
-
-
-async def command_running(table: Table) -> tuple[Any, str]:
-    command = await table.execute()
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command, command.target.session_id
-
-
-async def ended(table: Table, command: Any) -> tuple[str, str | None]:
-    """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id, "default")
-    assert record is not None
-    return record.command.state, record.command.error.code if record.command.error is not None else None
-
-
-async def shown(table: Table, command_id: str) -> Any:
-    record = await table.ledger.command(command_id, "default")
-    assert record is not None
-    return record.command
 
 
 @pytest.mark.req("C-8", "T-1")

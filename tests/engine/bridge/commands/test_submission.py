@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.bridge.steps import running
 from engine.conversation import OWNER, Table, remember
 from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge.commands import submission
@@ -18,14 +19,6 @@ from interlock.protocol.resources import ApprovalRequirement, CommandBody, Targe
 pytestmark = pytest.mark.anyio
 WITH_SHELL = msgspec.Raw(msgspec.json.encode({
     "messages": [{"role": "user", "content": [{"contentType": "text", "value": "x"}]}], "tools": ["shell"]}))
-
-
-async def running(table: Table, **fields: Any) -> tuple[str, str]:
-    """A command whose turn has started: its id and its session's."""
-    command = await table.execute(**fields)
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command.id, command.target.session_id
 
 
 @pytest.mark.req("P-1", "A-10", "C-0")

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.bridge.steps import command_running, ended, restarted, running, shown
 from engine.conversation import Table, turn_uuid
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.inputs.runner import InvalidFrameReceived
@@ -20,42 +21,6 @@ from interlock.protocol.resources import Target
 pytestmark = pytest.mark.anyio
 BUSY = p.SessionError(error_code="PROMPT_IN_PROGRESS", message="The session already works.", fatal=False)
 TURN = "11111111-1111-4111-8111-111111111111"
-
-
-async def running(table: Table, **fields: Any) -> tuple[str, str]:
-    """A command whose turn has started: its id and its session's."""
-    command = await table.execute(**fields)
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command.id, command.target.session_id
-
-
-async def command_running(table: Table) -> tuple[Any, str]:
-    command = await table.execute()
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command, command.target.session_id
-
-
-async def ended(table: Table, command: Any) -> tuple[str, str | None]:
-    """The command's state, and the code of its error."""
-    record = await table.ledger.command(command.id, "default")
-    assert record is not None
-    return record.command.state, record.command.error.code if record.command.error is not None else None
-
-
-async def restarted(table: Table, session_id: str) -> None:
-    """The runner's report of an open turn after its own restart (D-6)."""
-    await table.send(session_id, "agent.error", p.AgentError(
-        severity="fatal", error_code="RUNNER_RESTARTED", message="The runner was started anew.", turn_id="t1"))
-    await table.ended(session_id, "error")
-    await table.send(session_id, "session.closed", p.SessionClosed(reason="the runner was started anew"))
-
-
-async def shown(table: Table, command_id: str) -> Any:
-    record = await table.ledger.command(command_id, "default")
-    assert record is not None
-    return record.command
 
 
 @pytest.mark.req("T-4", "E-1")

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
+from engine.bridge.steps import running
 from engine.conversation import Table
 from engine.within import Within
 from interlock.engine.bridge.link.losses import report_truncation
 from interlock.protocol import payloads as p
 
 pytestmark = pytest.mark.anyio
-
-
-async def running(table: Table, **fields: Any) -> tuple[str, str]:
-    """A command whose turn has started: its id and its session's."""
-    command = await table.execute(**fields)
-    await table.opened(command.target.session_id)
-    await table.started(command.target.session_id)
-    return command.id, command.target.session_id
 
 
 @pytest.mark.req("D-4", "D-3")
