@@ -12,6 +12,7 @@ from interlock.engine.bridge.commands.denials import denial_of, keep_denial
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
+from interlock.protocol.box import LANDING
 from interlock.protocol.clock import iso
 from interlock.protocol.hold import Holding
 from interlock.protocol.records import DEVICES, ApprovalRecord, CommandRecord, DeliveryRecord, Judged
@@ -51,6 +52,11 @@ def open_approval(
     lane.record_approval(record, SYSTEM)
     _ask_approvers(lane, approval)
     return approval
+
+
+def accepts_change(lane: Lane, tool_name: str | None, invocation_id: str | None) -> bool:
+    """Return whether the agent of a tool call accepts another input than the one that it asked about (P-2)."""
+    return lane.state.features.get("updated_input") is True or (tool_name == LANDING and not invocation_id)
 
 
 def _ask_approvers(lane: Lane, approval: Approval) -> None:

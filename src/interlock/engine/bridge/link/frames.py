@@ -10,6 +10,7 @@ from interlock.command.policy.policy import RuleSet
 from interlock.engine.bridge import staged_changes
 from interlock.engine.bridge.approvals import unapproved_tools, workspace_trust
 from interlock.engine.bridge.approvals.approvals import (
+    accepts_change,
     deny_repeated,
     hand_answer,
     open_approval,
@@ -299,6 +300,8 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         require_independent=verdict.require_independent, dangerous=verdict.dangerous,
         kind="question" if question else "permission",
+        accepts_change=None if question else accepts_change(lane, asked.context.tool_name,
+                                                            asked.context.invocation_id),
         driver=record.driver if record is not None else None, options=_offered(asked),
         judged=None if question else judged(subject, lane.state.stated_box, fell=lane.state.fell),
     )
