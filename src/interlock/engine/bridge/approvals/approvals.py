@@ -104,13 +104,20 @@ def hand_answer(lane: Lane, answer: p.InteractionResponse) -> None:
     hold = next((r for r in lane.approvals.values() if r.approval.budget is not None
                  and r.approval.state == "pending"), None)
     if answer.decision != "allow" or hold is None or lane.state.budget_pause:
-        lane.control("control.interaction.response", answer)
+        send_answer(lane, answer)
         return
     lane.state.hold_answer(answer)
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=answer.interaction_id, approval_id=hold.approval.id,
         expires_in_ms=max(1, hold.expires_ms - lane.now)))
     stop_clock(lane)
+
+
+def send_answer(lane: Lane, answer: p.InteractionResponse) -> None:
+    """Send the answer to the agent's question. After a yes, the runner may report that it allowed it (P-2)."""
+    lane.control("control.interaction.response", answer)
+    if answer.decision == "allow":
+        lane.state.take_unallowed(answer.interaction_id)
 
 
 def expire(lane: Lane, record: ApprovalRecord) -> None:

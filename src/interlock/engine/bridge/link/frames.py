@@ -145,7 +145,7 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
         case p.InteractionRequest():
             _asked(lane, payload, policy)
         case p.InteractionResolved():
-            _resolved(lane, payload)
+            _resolved(lane, payload, policy)
         case p.AgentError() if unapproved_tools.reports(payload):
             unapproved_tools.report(lane, payload, policy)
         case p.ChangesReport():
@@ -285,6 +285,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         lane.audit("tool_call" if allow else "tool_denied", who,
                    {"tool": asked.context.tool_name, "digest": digest, "rule": verdict.rule}, command_id=command_id)
         if not allow:
+            lane.state.note_unallowed(asked.interaction_id, "")
             keep_denial(lane, command_id, Denial(
                 tool_name=asked.context.tool_name, title=request.title[:MAX_TITLE_CHARS], by=who["id"],
                 rule=verdict.rule, reason=verdict.reason, invocation_id=asked.context.invocation_id, at=lane.at))
@@ -305,6 +306,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         driver=record.driver if record is not None else None, options=_offered(asked),
         judged=None if question else judged(subject, lane.state.stated_box, fell=lane.state.fell),
     )
+    lane.state.note_unallowed(asked.interaction_id, approval.id)
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))
     stop_clock(lane)
@@ -322,8 +324,16 @@ def _offered(asked: p.InteractionRequest) -> list[OfferedOption]:
             for option in asked.options[:MAX_OPTIONS] if option.kind in ("allow_once", "reject_once")]
 
 
-def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
-    """Consume or void the approval according to what the runner actually sent to the agent (P-2, P-6)."""
+def _resolved(lane: Lane, payload: p.InteractionResolved, policy: RuleSet) -> None:
+    """Consume or void the approval according to what the runner actually sent to the agent (P-2, P-6). A yes that was
+    never sent to the runner is reported like a tool that ran without one (H-12)."""
+    _take_resolved(lane, payload)
+    approval_id = lane.state.take_unallowed(payload.interaction_id)
+    if approval_id is not None and payload.outcome == "allowed" and not lane.state.controller:
+        unapproved_tools.allowed_without_yes(lane, payload.interaction_id, approval_id, policy)
+
+
+def _take_resolved(lane: Lane, payload: p.InteractionResolved) -> None:
     record = next((r for r in lane.approvals.values() if r.approval.interaction_id == payload.interaction_id), None)
     who = {"id": lane.state.runner_id, "role": "runner"}
     if record is None:
