@@ -3,7 +3,6 @@ E-3)."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, TypeAlias
 
@@ -25,6 +24,7 @@ from interlock.engine.engine import Engine
 from interlock.engine.lanes.inbox import Job, Run
 from interlock.engine.lanes.lane_shell import LaneShell
 from interlock.engine.presence import Present
+from interlock.gateway.link.lost_ranges import LostRanges
 from interlock.gateway.link.outflow import LinkClosed
 from interlock.ports.signals import Signal
 from interlock.protocol import payloads as p
@@ -76,15 +76,15 @@ class Inflow:
 
     def __init__(self, gaps: set[tuple[str, int]] | None = None) -> None:
         self._expected: dict[str, int] = {}
-        self._lost: dict[str, deque[tuple[int, int]]] = {}
-        """Ascending, apart from each other, and none wholly below the expected number."""
+        self._lost = LostRanges()
+        """None lies wholly below the expected number."""
         self._unplaced: set[str] = set()
         self._gaps: set[tuple[str, int]] = set() if gaps is None else gaps
 
     def expect(self, session_id: str, seq: int) -> None:
         """Record that the gateway has all frames below `seq`."""
         self._expected[session_id] = seq
-        self._pass_lost(session_id)
+        self._lost.pass_to(session_id, seq - 1)
 
     def knows(self, session_id: str) -> bool:
         """Return whether the session's number, or a frame of it, was received since it was last forgotten."""
@@ -102,27 +102,10 @@ class Inflow:
     def lose(self, session_id: str, ranges: list[tuple[int, int]]) -> None:
         """Record ranges (from, to) that the runner reports as lost: a gap that they cover does not count as a fault
         (D-3). Raises Closing if there are too many."""
-        merged = deque[tuple[int, int]]()
-        named = [*self._lost.get(session_id, ()), *((first, last) for first, last in ranges if 1 <= first <= last)]
-        for first, last in sorted(named):
-            if merged and first <= merged[-1][1] + 1:
-                merged[-1] = merged[-1][0], max(last, merged[-1][1])
-            else:
-                merged.append((first, last))
-        self._lost[session_id] = merged
-        self._pass_lost(session_id)
-        if sum(map(len, self._lost.values())) > LOST_RANGES_MAX:
+        self._lost.add(session_id, ranges)
+        self._lost.pass_to(session_id, self.reached(session_id))
+        if len(self._lost) > LOST_RANGES_MAX:
             raise Closing(1003, f"metadata.lost_ranges: more than {LOST_RANGES_MAX} ranges are ahead of their frames")
-
-    def _pass_lost(self, session_id: str) -> None:
-        """Forget the ranges below the expected number."""
-        lost = self._lost.get(session_id)
-        if lost is None:
-            return
-        while lost and lost[0][1] <= self.reached(session_id):
-            lost.popleft()
-        if not lost:
-            del self._lost[session_id]
 
     def lose_unplaced(self, session_id: str) -> None:
         """Record a loss without ranges: a gap in the history, and before the first live frame after it, is attributed
@@ -154,9 +137,8 @@ class Inflow:
         expected = self._expected.get(session_id, 1)
         if seq < expected:
             return False
-        lost = self._lost.get(session_id)
-        if lost is not None and lost[0][0] <= expected:
-            expected = lost[0][1] + 1
+        if session_id in self._lost:
+            expected = self._lost.after(session_id, expected)
         if seq > expected and session_id not in self._unplaced:
             again = (session_id, expected) in self._gaps
             if len(self._gaps) >= GAPS_KEPT:
@@ -165,7 +147,7 @@ class Inflow:
             raise FrameGap(session_id, expected, seq, again=again)
         self._gaps.discard((session_id, expected))
         self._expected[session_id] = seq + 1
-        self._pass_lost(session_id)
+        self._lost.pass_to(session_id, seq)
         return True
 
 
