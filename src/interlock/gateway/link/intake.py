@@ -39,6 +39,9 @@ LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}
 """By the policy that was applied (D-3)."""
 LOST_RANGES_MAX = 2**18
 """Ranges of lost frames that one link may report ahead of its frames: more than a full outbox has."""
+UNCONFIRMED_MAX = 4_096
+"""Control frames of a session that its runner has not confirmed, beyond which no frame of the session is processed:
+each frame may cause one that the gateway keeps in memory."""
 PLACE_LOST = {
     "bytes": "this gateway, which observes, was behind by more than the runner's buffer holds",
     "absent": "this gateway, which observes, was away for more than a day",
@@ -203,6 +206,7 @@ class Intake:
             shell = self._engine.lanes.shells.get(session_id or "")
             if (
                 shell is None or shell.inbox.full or shell.lane.state.runner_id != self._runner_id
+                or len(shell.lane.unconfirmed) > UNCONFIRMED_MAX
                 or (frame.seq is not None and not self._inflow.follows(session_id or "", frame.seq))
             ):
                 await self._past_gaps(lambda frame=frame, raw=raw: self._one(frame, raw))
@@ -233,6 +237,7 @@ class Intake:
             if frame.seq is not None:
                 self._pass_over(frame.type, f"session {session_id} is not this runner's")
             return
+        _check_confirmed(shell)
         after = await self._reached(session_id)
         if frame.seq is not None and not self._inflow.next(session_id, frame.seq):
             return
@@ -333,6 +338,7 @@ class Intake:
         if shell is None:
             self._pass_over(wire.type, f"session {session_id} is not this runner's")
             return
+        _check_confirmed(shell)
         after = await self._reached(session_id)
         if wire.seq is not None and not self._inflow.next(session_id, wire.seq):
             return
@@ -365,6 +371,13 @@ class Closing(Exception):
         super().__init__(sentence)
         self.code = code
         self.sentence = sentence
+
+
+def _check_confirmed(shell: LaneShell | None) -> None:
+    """Raise Closing if the runner does not confirm its control frames (D-7): the reattach sends them again."""
+    if shell is not None and len(shell.lane.unconfirmed) > UNCONFIRMED_MAX:
+        raise Closing(CloseCode.LEDGER, "the runner does not confirm the control frames of session "
+                      f"{shell.lane.state.session_id}")
 
 
 def refused(code: Code, detail: str) -> Closing:
