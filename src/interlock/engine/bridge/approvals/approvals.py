@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from interlock.command.card.permission_request import PermissionRequest
 from interlock.engine.bridge.commands.command_end import end_command
 from interlock.engine.bridge.commands.denials import denial_of, keep_denial
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -15,8 +17,9 @@ from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING
 from interlock.protocol.clock import iso
 from interlock.protocol.hold import Holding
+from interlock.protocol.limits import MAX_OPEN_APPROVAL_BYTES
 from interlock.protocol.records import DEVICES, ApprovalRecord, CommandRecord, DeliveryRecord, Judged
-from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery
+from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery, OfferedOption
 
 
 def open_approval(
@@ -52,6 +55,21 @@ def open_approval(
     lane.record_approval(record, SYSTEM)
     _ask_approvers(lane, approval)
     return approval
+
+
+def has_room(lane: Lane, request: PermissionRequest, title: str, options: Sequence[OfferedOption]) -> bool:
+    """Return whether the request fits in the memory of the session's open tool approvals."""
+    size = _size(request.input, request.subject, title, options)
+    opened = (record.approval for record in lane.approvals.values() if record.approval.door == "tool")
+    taken = sum(_size(one.input, one.subject, one.title, one.options) for one in opened)
+    return taken + size <= MAX_OPEN_APPROVAL_BYTES
+
+
+def _size(asked: bytes | msgspec.Raw, subject: bytes | msgspec.Raw | msgspec.UnsetType | None, title: str,
+          options: Sequence[OfferedOption]) -> int:
+    """Return the bytes and characters of a request, as an approval stores it."""
+    covered = 0 if subject is None or subject is msgspec.UNSET else len(subject)
+    return len(asked) + covered + len(title) + sum(len(one.option_id) + len(one.label) for one in options)
 
 
 def accepts_change(lane: Lane, tool_name: str | None, invocation_id: str | None) -> bool:

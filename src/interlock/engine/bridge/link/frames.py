@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.policy.policy import RuleSet
+from interlock.command.policy.policy import PolicyVerdict, RuleSet
 from interlock.engine.bridge import staged_changes
 from interlock.engine.bridge.approvals import unapproved_tools, workspace_trust
 from interlock.engine.bridge.approvals.approvals import (
     accepts_change,
     deny_repeated,
     hand_answer,
+    has_room,
     open_approval,
     restart_clock,
     stop_clock,
@@ -58,6 +59,10 @@ SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
 
 MAX_OPTIONS = 32
 """Stored options of one question: a runner shows no more (A-9)."""
+NO_ROOM = PolicyVerdict("deny", "open approvals are limited", reason=(
+    "The requests that wait for people in this session take too much memory together, so this one was denied. Ask "
+    "again once they are decided."))
+"""The answer if the open approvals are too large together."""
 MAX_SENTENCE_CHARS = 1_000
 """Maximum length of the sentence about a refused frame."""
 
@@ -274,6 +279,9 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         record = None  # A turn that is not this command's does not share its tools.
     subject = subject_of(lane, record, request)
     verdict = unapproved_tools.judged(lane, policy.decide(subject))
+    options = _offered(asked)
+    if (question or verdict.effect == "ask") and not has_room(lane, request, asked.title, options):
+        question, verdict = False, NO_ROOM
     who = {"id": f"policy:{verdict.rule}", "role": "system"}
     digest = request.digest
     command_id = record.command.id if record is not None else None
@@ -303,7 +311,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         kind="question" if question else "permission",
         accepts_change=None if question else accepts_change(lane, asked.context.tool_name,
                                                             asked.context.invocation_id),
-        driver=record.driver if record is not None else None, options=_offered(asked),
+        driver=record.driver if record is not None else None, options=options,
         judged=None if question else judged(subject, lane.state.stated_box, fell=lane.state.fell),
     )
     lane.state.note_unallowed(asked.interaction_id, approval.id)
