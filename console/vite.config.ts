@@ -8,20 +8,15 @@ export default defineConfig({
     outDir: '../src/interlock/console_assets',
     emptyOutDir: true,
     assetsInlineLimit: 0,
-    // The page's script contains the name of each file to preload: styles alone, since no view may appear without
-    // its own.
-    modulePreload: {polyfill: false, resolveDependencies: (_, needed) => needed.filter((one) => one.endsWith('.css'))},
+    // A view's own script is loaded at once anyway: in the list of what it needs its name would only cost bytes.
+    modulePreload: {polyfill: false, resolveDependencies: (file, needed) => needed.filter((one) => one !== file)},
     reportCompressedSize: false,
     target: 'es2022',
-    // The page's script contains the name of each file, and hashes do not compress.
+    // Every file's name stands in the page's script, and its hash cannot be compressed.
     rolldownOptions: {output: {
-      // One file compresses better than several: one for the first load, one for the inbox with what other lists
-      // share, and one for the few hundred bytes that most views share.
-      codeSplitting: {includeDependenciesRecursively: false, groups: [
-        {name: 'index', tags: ['$initial']},
-        {name: 'Inbox', test: /src\/(?:Inbox|inboxMessages|Tabs|Rows|Stretch|focus|viewport)\b/},
-        {name: 'moment', test: /src\/(?:moment|policy\/conditions)\.ts$/},
-      ]},
+      // What the page itself needs is one file, which zips better than several. What several views share is a few hundred
+      // bytes: one file, with one name and one request.
+      codeSplitting: {includeDependenciesRecursively: false, groups: [{name: 'index', tags: ['$initial']}, {name: 'moment', test: /src\/(?:moment|policy\/conditions)\.ts$/}]},
       entryFileNames: 'assets/[name]-[hash:6].js', chunkFileNames: 'assets/[name]-[hash:6].js', assetFileNames: 'assets/[name]-[hash:6][extname]',
     }},
   },

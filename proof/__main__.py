@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from proof.access import tenant_doors
 from proof.agents.installed_agents import AGENTS
 from proof.audit import database_tampering
 from proof.independent_peers.breaks import BREAKS
@@ -36,6 +37,7 @@ PROOFS = {
     "S5": "proof.protocol.api_schema",
     "S8": "proof.access.internal_urls",
     "S9": "proof.sessions.viewer_flood",
+    "S10": "proof.access.tenant_doors",
     "R1": "proof.sessions.idempotency_storm",
     "R2": "proof.recovery.kills_under_load",
     "R3": "proof.recovery.power_cut",
@@ -77,7 +79,8 @@ CLUSTERED = {
 """What replaces a proof with --cluster; R5 is of a cluster in any case."""
 
 BREAKABLE = {"seeds": sorted(BREAKS), "policy": list(rule_attacks.PARTS), "shown": list(approval_display.PARTS),
-             "tamper-database": list(database_tampering.PARTS), "simulation": [*EARLIER, *LANE_BREAKS]}
+             "S10": list(tenant_doors.PARTS), "tamper-database": list(database_tampering.PARTS),
+             "simulation": [*EARLIER, *LANE_BREAKS]}
 """What `--break` may name, by proof."""
 COUNTS = {"simulation": (*FULL_COUNTS, "failures"), "cascade": ("rtt", "kills", "sessions", "into", "inner")}
 """The further arguments that a proof takes."""

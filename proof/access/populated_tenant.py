@@ -170,7 +170,9 @@ def _work(tenant_id: str, sha256: str) -> Iterator[LedgerWrite]:
     command = Command(
         id=IDS["command_id"], created_at=at, updated_at=at, tenant_id=tenant_id, actor=who, type="execute",
         target=Target(agent_id="shell", session_id=state.session_id), state="succeeded", timeout_ms=1,
-        payload_sha256="ab", payload=msgspec.Raw(b'"%s"' % WORDS.encode()), idempotency_key=None)
+        payload_sha256="ab", payload=msgspec.Raw(msgspec.json.encode(
+            {"messages": [{"role": "user", "content": [{"contentType": "text", "value": WORDS}]}]})),
+        idempotency_key=None)
     yield PutCommand(CommandRecord(command=command, session_id=state.session_id, created_ms=NOW_MS))
     written = msgspec.Raw(b'{"command":"%s"}' % WORDS.encode())
     approval = Approval(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -13,10 +16,11 @@ from interlock.backends.memory.objects import MemoryObjects
 from interlock.backends.memory.transcripts import MemoryTranscripts
 from interlock.config import Config
 from interlock.engine.bridge.lane_state import Limits
+from interlock.gateway.a2a.task_pushes import TaskPushes
 from interlock.gateway.access.credentials import Issuers, digest
 from interlock.gateway.assembly import GatewaySettings, GatewayStores, assemble
 from interlock.gateway.rest.service import GatewayFacts
-from interlock.gateway.server.server import build_app
+from interlock.gateway.server.server import build_app, listen, make_server, port_of
 from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol.records import KeyRecord, TenantRecord
 from interlock.protocol.resources import Actor
@@ -41,6 +45,7 @@ class InMemoryGateway:
                             rates=self.config.rates, issuers=issuers, heartbeat_s=30),
             checkpoint=_no_head)
         self.engine, self.front = parts.engine, parts.front
+        self._parts = parts
         app: Any = build_app(self.front, self.config.gateway, _no_rawp, parts.rest)
         self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
         self._asked = 0
@@ -63,6 +68,21 @@ class InMemoryGateway:
         if method != "GET":
             headers.setdefault("Idempotency-Key", f"proof-{self._asked:012d}")
         return await self.http.request(method, path, headers=headers, **more)
+
+    @asynccontextmanager
+    async def listening(self, pushes: TaskPushes | None = None) -> AsyncGenerator[int]:
+        """Serve every door on a loopback port, runners' links too; yields the port."""
+        app = build_app(self.front, self.config.gateway, self._parts.rawp, self._parts.rest, pushes)
+        listener = listen("127.0.0.1", 0)
+        server = make_server(app, self._parts.viewers.close)
+        serving = asyncio.create_task(server.serve([listener]))
+        try:
+            yield port_of(listener)
+        finally:
+            self._parts.rawp.end()
+            server.should_exit = True
+            await serving
+            listener.close()
 
     async def close(self) -> None:
         """End the engine and the connection."""

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.conversation import OWNER, remember
 from gateway.raw_runner import Server
+from interlock.engine.bridge.lane_state import LaneState
 from interlock.gateway.link import observed_sessions
 from interlock.gateway.link.rawp import RawpEndpoint
 from interlock.gateway.rest.answers import raw_answer
+from interlock.ports.ledger import PutSession, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
+from interlock.protocol.records import SessionRecord
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("D-5")]
 
@@ -50,6 +54,23 @@ async def test_the_sessions_that_a_runner_can_introduce_are_bounded(
     server.clock.advance(60_000)
     async with server.attached(planted("s0"), *again):
         assert len(await observed_ids(server)) == 5
+
+
+async def test_a_session_of_another_tenant_is_not_taken_by_a_runner_that_names_it(server: Server) -> None:
+    state = LaneState(session_id="theirs", tenant_id="rival", session_key="agent:shell:run:theirs", agent_id="shell",
+                      runner_id="rival-runner", workspace="/w", created_ms=1, opening="open")
+    await server.ledger.commit(WriteBatch([PutSession(SessionRecord(
+        session_id="theirs", tenant_id="rival", session_key=state.session_key, agent_id="shell",
+        runner_id="rival-runner", workspace="/w", state="idle", created_ms=1, updated_ms=1, deadline_ms=None,
+        machine=msgspec.json.encode(state), usage={}))]))
+    async with server.attached(planted("theirs"), planted("own")) as runner:
+        runner.send("x-interlock.control.changed", p.ControlChanged(gateway_id="elsewhere", agent_id="shell"),
+                    session_id="theirs", seq=1)
+        runner.send("x-interlock.control.refused", p.RefusedControl(message_id="m", error_code="X", message="x"),
+                    session_id="own")
+        await runner.frame("x-interlock.ack")
+        assert server.engine.lanes.peek("theirs") is None, "its lane was not even read"
+        assert await observed_ids(server) == {"own"}
 
 
 async def test_an_observed_session_cannot_be_closed_but_can_be_archived(server: Server) -> None:

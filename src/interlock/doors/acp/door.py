@@ -8,9 +8,9 @@ import os
 import re
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
@@ -73,11 +73,6 @@ class AcpDoor:
         self._surface = surface
         self._open: dict[str, OpenSession] = {}
         self._tasks = set[asyncio.Task[None]]()
-        self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
-            "initialize": self._initialize, "authenticate": self._authenticate, "session/new": self._new,
-            "session/load": self._load, "session/resume": self._resume, "session/list": self._list,
-            "session/prompt": self._prompt, "session/close": self._close, "session/delete": self._delete,
-            "session/set_mode": self._set_mode, "session/set_config_option": self._set_config_option}
 
     async def run(self) -> None:
         """Serve until the editor's end of the pipe closes, then leave, or cancel running work if configured."""
@@ -109,13 +104,13 @@ class AcpDoor:
         task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, request: RpcRequest) -> None:
-        method = self._methods.get(request.method)
+        method = self.METHODS.get(request.method)
         if method is None:
             await self._rpc.refuse(request, METHOD_NOT_FOUND,
                                    f"Interlock has no method {request.method[:NAME_CHARS]!r}.")
             return
         try:
-            result = await method(_params(request.params))
+            result = await method(self, _params(request.params))
         except DoorError as error:
             await self._rpc.refuse(request, error.code, str(error), error.data)
         except problems.Unauthorized as error:
@@ -315,6 +310,12 @@ class AcpDoor:
                     for name, description in COMMANDS.items()]
         await self._rpc.notify("session/update", {"sessionId": editor_id, "update": {
             "sessionUpdate": "available_commands_update", "availableCommands": commands}})
+
+    METHODS: ClassVar[Mapping[str, Callable[..., Awaitable[Any]]]] = {
+        "initialize": _initialize, "authenticate": _authenticate, "session/new": _new, "session/load": _load,
+        "session/resume": _resume, "session/list": _list, "session/prompt": _prompt, "session/close": _close,
+        "session/delete": _delete, "session/set_mode": _set_mode, "session/set_config_option": _set_config_option}
+    """The requests that a client may send, by ACP's names."""
 
 
 def runner_of(text: str, nodes: Sequence[Node]) -> str:

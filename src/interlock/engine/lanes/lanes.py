@@ -216,13 +216,14 @@ class Lanes:
             raise Problem("NotFound", f"There is no session {session_id}")
         return shell
 
-    async def of_runner(self, session_id: str, runner_id: str) -> LaneShell | None:
-        """Return the lane of a session if it is this runner's; another's is not even taken. Raises Elsewhere,
-        LedgerError."""
+    async def of_runner(self, session_id: str, runner_id: str, fresh: LaneState | None = None) -> LaneShell | None:
+        """Return the lane of a session if it is this runner's, created from `fresh` if there is no such session;
+        another's is not even taken. Raises Elsewhere, LedgerError."""
         shell = self.shells.get(session_id)
         if shell is None:
             record = await self.ledger.session(session_id)
-            shell = await self.lane(session_id) if record is not None and record.runner_id == runner_id else None
+            is_theirs = record.runner_id == runner_id if record is not None else fresh is not None
+            shell = await self.lane(session_id, fresh) if is_theirs else None
         return shell if shell is not None and shell.lane.state.runner_id == runner_id else None
 
     async def _read(self, session_id: str, fresh: LaneState | None) -> LaneShell | None:

@@ -71,7 +71,7 @@ METHODS: Mapping[str, A2AMethod] = {
 """By A2A's names; `GetExtendedAgentCard` is handled separately."""
 EXTENDED_CARD = "GetExtendedAgentCard"
 
-_HTTP: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
+HTTP_PATHS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     (method, re.compile(pattern), name) for method, pattern, name in (
         ("POST", r"/message:send", "SendMessage"),
         ("POST", r"/message:stream", "SendStreamingMessage"),
@@ -209,7 +209,7 @@ class A2AFacade:
 
 def _found(method: str, below: str) -> tuple[A2AMethod | None, str, dict[str, str]]:
     """Find the operation of a path. Raises A2AError METHOD_NOT_FOUND."""
-    for verb, pattern, name in _HTTP:
+    for verb, pattern, name in HTTP_PATHS:
         if verb == method and (match := pattern.fullmatch(below)) is not None:
             return METHODS.get(name), name, match.groupdict()
     raise A2AError("METHOD_NOT_FOUND", f"There is no {method} {below} in A2A 1.0.")

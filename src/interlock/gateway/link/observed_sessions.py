@@ -34,8 +34,8 @@ class Observed:
 
     async def begin(self, runner: RunnerRecord, session_id: str, controller: str, agent_id: str, workspace: str
                     ) -> LaneShell | None:
-        """Create the lane of a session that `controller` controls; None if the runner's report of it is invalid, or if
-        it has reported too many."""
+        """Create the lane of a session that `controller` controls; None if the runner's report of it is invalid, if the
+        session is another runner's, or if it has reported too many."""
         engine = self._engine
         if not controller or controller == engine.lanes.known_as(runner.tenant_id):
             return None
@@ -57,7 +57,7 @@ class Observed:
             runner_id=runner.runner_id, workspace=workspace[:MAX_WORKSPACE_CHARS], created_ms=engine.clock.now_ms(),
             controller=controller,
         )
-        shell = await engine.lanes.lane(session_id, fresh)
+        shell = await engine.lanes.of_runner(session_id, runner.runner_id, fresh)
         if shell is not None and shell.lane.state is fresh:
             await shell.call(ObservationBegun())
             log.info("session observed", session_id=session_id, controller=controller, runner_id=runner.runner_id)

@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import uvicorn
@@ -41,18 +41,40 @@ UNREAD_TIMEOUT_MS = 120_000
 is complete: without it a client that reads nothing would keep it for ever."""
 WS_QUEUE = 64
 BACKLOG = 512
+REST = "rest"
+"""The name of the door that serves every other request."""
+
+
+class Door(NamedTuple):
+    """The paths of a door, and the types of the connections that it serves there (`http`, `websocket`)."""
+
+    paths: frozenset[str]
+    scope_types: tuple[str, ...]
+
+
+DOORS: Mapping[str, Door] = {
+    "stream": Door(socket_streams.PATHS, ("websocket",)),
+    "acp": Door(ACP_PATHS, ("websocket",)),
+    "runner": Door(frozenset({RAWP_PATH}), ("websocket", "http")),
+    "mcp": Door(MCP_PATHS, ("http",)),
+    "a2a": Door(frozenset({A2A_BASE}), ("http",)),
+}
+"""Everything that the listener serves besides REST, by name. A2A's paths begin with its base."""
+_BY_PATH = {(scope_type, path): name for name, door in DOORS.items() for scope_type in door.scope_types
+            for path in door.paths}
 
 
 def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp | None = None,
               pushes: TaskPushes | None = None) -> ASGIApp:
     """Put the request guard before everything; `/rawp` stays a raw callable, all else is the API: `rest`, if the caller
     has created it already; `pushes` notifies clients of A2A."""
-    door = RequestGuard(config)
+    guard = RequestGuard(config)
     peers = Peers(config)
     rest = rest or RestApp(front)
-    a2a = A2AEndpoint(rest, door.is_secure, pushes)
-    acp = AcpEndpoint(rest)
-    mcp = McpEndpoint(rest, door.is_secure, front.desk.viewers.on_close)
+    served: dict[str, ASGIApp] = {
+        REST: rest, "stream": rest.socket, "runner": rawp, "acp": AcpEndpoint(rest),
+        "mcp": McpEndpoint(rest, guard.is_secure, front.desk.viewers.on_close),
+        "a2a": A2AEndpoint(rest, guard.is_secure, pushes)}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -60,28 +82,24 @@ def build_app(front: Front, config: GatewaySection, rawp: ASGIApp, rest: RestApp
             return
         try:
             source = peers.source(scope)
-            door.check(headers_of(scope))
+            guard.check(headers_of(scope))
             # Behind a proxy every request comes from the same port; only the address distinguishes them.
             scope["client"] = (source, 0) if source else None
-            if scope["type"] == "websocket" and scope["path"] in socket_streams.PATHS:
-                await rest.socket(scope, receive, send)
-                return
-            if scope["type"] == "websocket" and scope["path"] in ACP_PATHS:
-                await acp(scope, receive, send)
-                return
-            if scope["type"] == "websocket" and scope["path"] != RAWP_PATH:
-                raise Problem("NotFound", f"There is no WebSocket at {scope['path']}.")
-            if scope["path"] in MCP_PATHS:
-                await mcp(scope, receive, send)
-                return
-        except Problem as problem:
+            await served[_door(scope["type"], scope["path"])](scope, receive, send)
+        except Problem as problem:  # The guard's, or of a door that has not answered yet.
             front.metrics.refused(problem.code)
             await _refuse(problem, scope, receive, send)
-            return
-        await (rawp if scope["path"] == RAWP_PATH else a2a if scope["path"].startswith(A2A_BASE) else rest
-               )(scope, receive, send)
 
     return app
+
+
+def _door(scope_type: str, path: str) -> str:
+    """Return the name of the door that serves a request. Raises Problem NotFound for a WebSocket without one."""
+    if (found := _BY_PATH.get((scope_type, path))) is not None:
+        return found
+    if scope_type == "websocket":
+        raise Problem("NotFound", f"There is no WebSocket at {path}.")
+    return "a2a" if path.startswith(A2A_BASE) else REST
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
