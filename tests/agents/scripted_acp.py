@@ -11,11 +11,11 @@ import msgspec
 
 from interlock.agents.acp.agent import AcpAgent
 from interlock.ports.agent import (
+    AgentFile,
     AgentPrompt,
     AgentQuestion,
     AgentSpec,
     AgentStart,
-    GivenFile,
     InteractionAnswer,
     ProcessExit,
     Started,
@@ -136,7 +136,7 @@ class Recorder:
     async def plan(self, steps: Sequence[PlanStep]) -> None:
         self.events.append(("plan", [(step.content, step.status, step.priority) for step in steps]))
 
-    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+    async def file(self, file: AgentFile, invocation_id: str | None = None) -> None:
         self.events.append(("file", file.name, file.media_type, len(file.data), invocation_id))
 
     async def warn(self, code: str, message: str) -> None:

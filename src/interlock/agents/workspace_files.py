@@ -157,10 +157,10 @@ def _sources(words: Sequence[str]) -> set[str]:
     found: set[str] = set()
     named = False
     for at, word in enumerate(words):
-        name, given, value = word.partition("=")
+        name, equals, value = word.partition("=")
         if name == SOURCES:
             named = True
-            value = value if given else words[at + 1] if at + 1 < len(words) else ""
+            value = value if equals else words[at + 1] if at + 1 < len(words) else ""
             found |= {one.strip() for one in value.split(",") if one.strip()}
     return found if named else {"project"}
 

@@ -54,14 +54,14 @@ def _write(line: bytes) -> None:
             _keeper = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
             atexit.register(_close, _keeper)
-        assert _keeper.stdin is not None, "it was given a pipe"
+        assert _keeper.stdin is not None, "it has a pipe"
         # A line is shorter than PIPE_BUF, so it is written atomically.
         os.write(_keeper.stdin.fileno(), line)
 
 
 def _close(keeper: subprocess.Popen[bytes]) -> None:
     """End the remaining processes now, at this process's own end."""
-    assert keeper.stdin is not None, "it was given a pipe"
+    assert keeper.stdin is not None, "it has a pipe"
     keeper.stdin.close()
     keeper.wait()
 

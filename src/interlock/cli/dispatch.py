@@ -141,7 +141,7 @@ def _without_agent_flags(words: list[str]) -> list[str]:
     at = words.index("--")
     flags = words[at + 1:]
     if flags:
-        raise usage(f"Flags for the agent itself ({' '.join(flags)}) cannot be given to a single run.",
+        raise usage(f"Flags for the agent itself ({' '.join(flags)}) cannot be passed to a single run.",
                     "Put them into `args` of [agents.<id>] in the config; see: interlock config path")
     return words[:at]
 

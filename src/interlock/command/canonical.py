@@ -25,9 +25,9 @@ class NotCanonical(ValueError):
 
 def canonical(value: Mapping[str, object]) -> bytes:
     """Encode an object in canonical form. Members that are None are omitted. Raises NotCanonical."""
-    given = {name: member for name, member in value.items() if member is not None}
+    members = {name: member for name, member in value.items() if member is not None}
     # Nearly all are plain, which is checked quickly; the copy names the place of an error.
-    plain = given if is_plain(given) else plain_form(value)
+    plain = members if is_plain(members) else plain_form(value)
     try:
         return _encoder.encode(plain)
     except UnicodeEncodeError as error:

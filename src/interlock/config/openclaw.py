@@ -202,10 +202,10 @@ def _agents(reading: _Reading, agents: Table) -> None:
 
 def _bindings(reading: _Reading, bindings: object) -> None:
     for number, binding in enumerate(_list(bindings)):
-        path, given = f"bindings[{number}]", _dict(binding)
-        ours: Table = {"agent": given.get("agentId")}
+        path, entry = f"bindings[{number}]", _dict(binding)
+        ours: Table = {"agent": entry.get("agentId")}
         why = ""
-        for name, value in _dict(given.get("match")).items():
+        for name, value in _dict(entry.get("match")).items():
             if name in ("peer", "parentPeer"):
                 kind, place = _dict(value).get("kind"), _dict(value).get("id")
                 here = "parent_peer" if name == "parentPeer" else "peer" if kind in ("direct", "dm") else "group_id"
@@ -230,23 +230,23 @@ def _hooks(reading: _Reading, hooks: Table) -> None:
         if name not in ("token", "mappings", "enabled"):
             reading.leave(f"hooks.{name}", "hooks lie at /v1/hooks/NAME" if name == "path" else NO_MEANING)
     for number, mapping in enumerate(_list(hooks.get("mappings"))):
-        path, given = f"hooks.mappings[{number}]", _dict(mapping)
-        name = str(_dict(given.get("match")).get("path") or given.get("id") or "").strip("/").lower()
-        text = _template(given.get("messageTemplate") or given.get("textTemplate"))
-        key = given.get("sessionKey")
+        path, entry = f"hooks.mappings[{number}]", _dict(mapping)
+        name = str(_dict(entry.get("match")).get("path") or entry.get("id") or "").strip("/").lower()
+        text = _template(entry.get("messageTemplate") or entry.get("textTemplate"))
+        key = entry.get("sessionKey")
         if hooks.get("enabled") is False:
             reading.leave(path, "hooks are off there")
         elif secret is None:
             reading.leave(path, "hooks.token: a hook needs a secret of at least 16 characters")
         elif AGENT_ID.fullmatch(name) is None:
             reading.leave(path, "it has no name (`match.path` or `id`) of a-z, 0-9, - and _")
-        elif given.get("action", "agent") != "agent" or given.get("transform") is not None:
+        elif entry.get("action", "agent") != "agent" or entry.get("transform") is not None:
             reading.leave(path, "only what is sent to an agent is taken, and nothing that is run on the way")
         elif text is None:
             reading.leave(path, "its template says more than names of values")
         else:
             ours: Table = {"auth": "token", **secret, **({"message": text} if text else {}),
-                           **({"agent": given["agentId"]} if "agentId" in given else {}),
+                           **({"agent": entry["agentId"]} if "agentId" in entry else {}),
                            **({"key": key} if isinstance(key, str) and "{{" not in key else {})}
             if reading.checked(path, HookSection, ours):
                 reading.put(path, ("hooks",), name, ours)
@@ -273,15 +273,15 @@ def _template(text: object) -> str | None:
 
 def _jobs(reading: _Reading, jobs: object, *, enabled: bool) -> None:
     for number, job in enumerate(_list(jobs)):
-        given = _dict(job)
-        path, job_id = f"cron jobs[{number}]", str(given.get("id") or given.get("jobId") or "").lower()
-        schedule, payload = _dict(given.get("schedule")), _dict(given.get("payload"))
+        entry = _dict(job)
+        path, job_id = f"cron jobs[{number}]", str(entry.get("id") or entry.get("jobId") or "").lower()
+        schedule, payload = _dict(entry.get("schedule")), _dict(entry.get("payload"))
         ours: Table = {
             "schedule": schedule.get("expr"), "message": payload.get("message") or payload.get("text"),
             **({"time_zone": schedule["tz"]} if "tz" in schedule else {}),
-            **({"agent": given["agentId"]} if given.get("agentId") else {}),
-            **({"key": "main"} if given.get("sessionTarget") == "main" else {}),
-            **({"enabled": False} if given.get("enabled") is False or not enabled else {}),
+            **({"agent": entry["agentId"]} if entry.get("agentId") else {}),
+            **({"key": "main"} if entry.get("sessionTarget") == "main" else {}),
+            **({"enabled": False} if entry.get("enabled") is False or not enabled else {}),
         }
         if AGENT_ID.fullmatch(job_id) is None:
             reading.leave(path, "it has no id of a-z, 0-9, - and _")

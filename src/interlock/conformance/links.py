@@ -95,8 +95,8 @@ class Listening:
             yield self
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
-        given = request.headers.get("Authorization", "")
-        if self._token is not None and given != f"Bearer {self._token}":
+        authorization = request.headers.get("Authorization", "")
+        if self._token is not None and authorization != f"Bearer {self._token}":
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, "the runner's token is not the one expected\n")
         return None
 

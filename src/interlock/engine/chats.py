@@ -163,8 +163,8 @@ class ChatInbox:
             else:
                 route = await self._router.fresh(principal, message.agent_id, message.key, message.workspace)
 
-            given = SystemMessageReceived(principal, message.key, self._settings.sending, body, message.origin)
-            return await (await self._shell(route, turn.hold)).call(given, keep=remember)
+            input_ = SystemMessageReceived(principal, message.key, self._settings.sending, body, message.origin)
+            return await (await self._shell(route, turn.hold)).call(input_, keep=remember)
 
     async def reset(
         self, principal: Principal, session_id: str, remember: Callable[[SessionRecord], IdempotencyRecord]
@@ -283,11 +283,11 @@ class ChatInbox:
             raise Problem("InvalidPayload", "/text: the message is empty", errors=(Place("/text", "is empty"),))
         body = None if silent else _execute(text, message.attachments, message.idempotency_key)
 
-        given = ChatMessageReceived(
+        input_ = ChatMessageReceived(
             principal, key, message.chat, message.described, self._settings.sending, body,
             begins=route.fresh is not None, before=begin.before.session_id if begin.before is not None else "",
             cause=begin.cause, model=begin.model)
-        return await (await self._shell(route, begin.hold)).call(given, remember)
+        return await (await self._shell(route, begin.hold)).call(input_, remember)
 
     async def _leave(self, session_id: str, before: LaneState, who: dict[str, str], *, asked: bool) -> None:
         """End the old session's work. The obligation is durable with the new session, so a gateway that ends in between

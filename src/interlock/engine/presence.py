@@ -64,7 +64,7 @@ class Present:
         self._arriving = asyncio.Event()
 
     def arrived(self) -> None:
-        """Record the end of the arrival: the runner can be given work, or its link has closed."""
+        """Record the end of the arrival: the runner can receive work, or its link has closed."""
         if self._arriving is not None:
             self._arriving.set()
             self._arriving = None
@@ -76,7 +76,7 @@ class Present:
 
     @property
     def attached(self) -> bool:
-        """Return whether it can be given work, here or through another gateway."""
+        """Return whether it can receive work, here or through another gateway."""
         return self.link is not None or bool(self.instance_id)
 
     def read_clock(self, written_at: str, at_ms: int) -> None:

@@ -160,8 +160,8 @@ def proves(hook: ConfiguredHook, headers: Mapping[str, str], body: bytes, now_ms
         return _same(shown.encode(), hook.secret)
     if hook.auth == "standard":
         return _standard(hook.secret, headers, body, now_ms)
-    given = headers.get(hook.signature_header.lower(), "").strip().removeprefix("sha256=")
-    return _same(_bytes(given), hmac.digest(hook.secret, body, hashlib.sha256))
+    signature = headers.get(hook.signature_header.lower(), "").strip().removeprefix("sha256=")
+    return _same(_bytes(signature), hmac.digest(hook.secret, body, hashlib.sha256))
 
 
 def _standard(secret: bytes, headers: Mapping[str, str], body: bytes, now_ms: int) -> bool:
@@ -169,12 +169,12 @@ def _standard(secret: bytes, headers: Mapping[str, str], body: bytes, now_ms: in
     if not number or not seconds.isdecimal() or abs(int(seconds[:15]) * 1000 - now_ms) > STAMP_MS:
         return False
     wanted = signature(secret, number, seconds, body).encode()
-    return any(_same(given.encode(), wanted) for given in headers.get("webhook-signature", "").split(" "))
+    return any(_same(one.encode(), wanted) for one in headers.get("webhook-signature", "").split(" "))
 
 
-def _same(given: bytes, wanted: bytes) -> bool:
+def _same(received: bytes, wanted: bytes) -> bool:
     # Hashed first, so that the duration reveals neither length nor content.
-    return bool(given) and hmac.compare_digest(hashlib.sha256(given).digest(), hashlib.sha256(wanted).digest())
+    return bool(received) and hmac.compare_digest(hashlib.sha256(received).digest(), hashlib.sha256(wanted).digest())
 
 
 def _bytes(text: str) -> bytes:

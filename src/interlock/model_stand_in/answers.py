@@ -76,8 +76,10 @@ class HttpFailure:
 
 def answer(asked: ModelPrompt, before: int = 0) -> ModelAnswer | HttpFailure:
     """Return the answer to a request; `before` is the number of earlier requests with the same prompt."""
-    given = _answer(asked, before)
-    return replace(given, tokens=asked.tokens) if isinstance(given, ModelAnswer) and asked.tokens is not None else given
+    outcome = _answer(asked, before)
+    if isinstance(outcome, ModelAnswer) and asked.tokens is not None:
+        return replace(outcome, tokens=asked.tokens)
+    return outcome
 
 
 def _answer(asked: ModelPrompt, before: int) -> ModelAnswer | HttpFailure:
@@ -131,15 +133,15 @@ def _state(asked: ModelPrompt) -> str:
 
 def _calling(asked: ModelPrompt, script: Script) -> ModelAnswer:
     at = asked.results // script.many
-    name, given = script.calls[at]
+    name, arguments = script.calls[at]
     if not name:
-        found = shell_call(asked.tools, given)
+        found = shell_call(asked.tools, arguments)
         if found is None:
             return ModelAnswer(words_as_chunks(NO_TOOL))
-        name, given = found[0], compact(found[1])
+        name, arguments = found[0], compact(found[1])
     before = _texts(script) if asked.results == 0 else ()
     thinking = script.thinks if asked.results == 0 else None
-    return ModelAnswer(before, (ModelCall(name, given),) * script.many, script.delay_seconds, thinking,
+    return ModelAnswer(before, (ModelCall(name, arguments),) * script.many, script.delay_seconds, thinking,
                        ends=script.ends, length=script.length)
 
 
@@ -149,8 +151,8 @@ def _delegating(asked: ModelPrompt, command: str) -> ModelAnswer:
                                                                                                   compact(found[1])),))
 
 
-def _doing(asked: ModelPrompt, action: str, given: str) -> ModelAnswer:
-    found = action_call(action, asked.tools, json.loads(given))
+def _doing(asked: ModelPrompt, action: str, arguments: str) -> ModelAnswer:
+    found = action_call(action, asked.tools, json.loads(arguments))
     return ModelAnswer(words_as_chunks(NO_TOOL)) if found is None else ModelAnswer((), (ModelCall(found[0],
                                                                                                   compact(found[1])),))
 

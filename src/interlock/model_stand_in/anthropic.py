@@ -19,47 +19,47 @@ _ERROR_TYPES = {
 }
 
 
-def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
+def whole(answer: ModelAnswer, model: str) -> dict[str, Any]:
     """Return the answer as one JSON object."""
-    content: list[dict[str, Any]] = [{"type": "text", "text": given.text}] if given.chunks else []
+    content: list[dict[str, Any]] = [{"type": "text", "text": answer.text}] if answer.chunks else []
     content += [
         {"type": "tool_use", "id": fresh_id("toolu"), "name": call.name, "input": json.loads(call.arguments)}
-        for call in given.calls
+        for call in answer.calls
     ]
-    return {**_message(model), "content": content, **_stop(given), "usage": _usage(given, OUTPUT_TOKENS)}
+    return {**_message(model), "content": content, **_stop(answer), "usage": _usage(answer, OUTPUT_TOKENS)}
 
 
-def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
+def stream(answer: ModelAnswer, model: str) -> Iterator[StreamPiece]:
     """Yield the answer as server-sent events; a piece for each chunk after a delay."""
     message: dict[str, Any] = {**_message(model), "content": [], "stop_reason": None, "stop_sequence": None,
-                               "usage": _usage(given, 1)}
+                               "usage": _usage(answer, 1)}
     head = _event("message_start", message=message) + _event("ping")
     index = 0
-    if given.thinking is not None:
-        head += _thought(given.thinking)
+    if answer.thinking is not None:
+        head += _thought(answer.thinking)
         index = 1
-    for number, chunk in enumerate(given.chunks):
+    for number, chunk in enumerate(answer.chunks):
         if number == 0:
             head += _event("content_block_start", index=index, content_block={"type": "text", "text": ""})
         yield StreamPiece(head + _delta(index, type="text_delta", text=chunk), after_delay=number > 0)
         head = b""
-    if given.chunks:
+    if answer.chunks:
         head, index = _event("content_block_stop", index=index), index + 1
-    for number, call in enumerate(given.calls):
-        yield StreamPiece(head + _tool_use(call, index + number), after_delay=bool(given.chunks) and number == 0)
+    for number, call in enumerate(answer.calls):
+        yield StreamPiece(head + _tool_use(call, index + number), after_delay=bool(answer.chunks) and number == 0)
         head = b""
-    tail = _event("message_delta", delta=_stop(given), usage={"output_tokens": OUTPUT_TOKENS})
+    tail = _event("message_delta", delta=_stop(answer), usage={"output_tokens": OUTPUT_TOKENS})
     yield StreamPiece(head + tail + _event("message_stop"))
 
 
-def failure(given: HttpFailure) -> dict[str, Any]:
+def failure(failed: HttpFailure) -> dict[str, Any]:
     """Return the error body of a failure."""
-    if given.overflow:
+    if failed.overflow:
         error = {"type": "invalid_request_error", "message": "prompt is too long: 250000 tokens > 200000 maximum"}
     else:
-        other = "api_error" if given.status >= 500 else "invalid_request_error"
-        kind = _ERROR_TYPES.get(given.status, other)
-        error = {"type": kind, "message": f"The prompt requested failure {given.status}."}
+        other = "api_error" if failed.status >= 500 else "invalid_request_error"
+        kind = _ERROR_TYPES.get(failed.status, other)
+        error = {"type": kind, "message": f"The prompt requested failure {failed.status}."}
     return {"type": "error", "error": error, "request_id": fresh_id("req")}
 
 
@@ -85,14 +85,14 @@ def _message(model: str) -> dict[str, Any]:
     return {"id": fresh_id("msg"), "type": "message", "role": "assistant", "model": model}
 
 
-def _stop(given: ModelAnswer) -> dict[str, Any]:
-    reason = "max_tokens" if given.length else "tool_use" if given.calls else "end_turn"
+def _stop(answer: ModelAnswer) -> dict[str, Any]:
+    reason = "max_tokens" if answer.length else "tool_use" if answer.calls else "end_turn"
     return {"stop_reason": reason, "stop_sequence": None}
 
 
-def _usage(given: ModelAnswer, output: int) -> dict[str, int]:
+def _usage(answer: ModelAnswer, output: int) -> dict[str, int]:
     return {
-        "input_tokens": given.tokens,
+        "input_tokens": answer.tokens,
         "output_tokens": output,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,

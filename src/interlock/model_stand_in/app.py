@@ -82,34 +82,34 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
 
 
 async def _respond(form: _Form, asked: ModelPrompt, before: int, closing: asyncio.Event) -> Response:
-    given = answer(asked, before)
-    if isinstance(given, HttpFailure):
+    outcome = answer(asked, before)
+    if isinstance(outcome, HttpFailure):
         # Some SDKs would otherwise retry for minutes; the test wants the failure that it requested.
-        headers = {} if given.again else {"x-should-retry": "false"}
-        return JSONResponse(form.failure(given), given.status, headers=headers)
+        headers = {} if outcome.again else {"x-should-retry": "false"}
+        return JSONResponse(form.failure(outcome), outcome.status, headers=headers)
     if asked.stream:
-        pieces = _spaced(form.stream(given, asked.model), given, closing)
+        pieces = _spaced(form.stream(outcome, asked.model), outcome, closing)
         return StreamingResponse(pieces, media_type="text/event-stream")
-    await _pause(given.whole_delay, closing)
-    return JSONResponse(form.whole(given, asked.model))
+    await _pause(outcome.whole_delay, closing)
+    return JSONResponse(form.whole(outcome, asked.model))
 
 
-async def _spaced(pieces: Iterator[StreamPiece], given: ModelAnswer, closing: asyncio.Event) -> AsyncIterator[bytes]:
+async def _spaced(pieces: Iterator[StreamPiece], answer: ModelAnswer, closing: asyncio.Event) -> AsyncIterator[bytes]:
     together = bytearray()
-    for piece in _but_last(pieces) if given.hangs or given.cut or given.ends else pieces:
-        if together and (len(together) >= TOGETHER_BYTES or (piece.after_delay and given.delay_seconds > 0)):
+    for piece in _but_last(pieces) if answer.hangs or answer.cut or answer.ends else pieces:
+        if together and (len(together) >= TOGETHER_BYTES or (piece.after_delay and answer.delay_seconds > 0)):
             yield bytes(together)
             together.clear()
         if piece.after_delay:
-            await _pause(given.delay_seconds, closing)
+            await _pause(answer.delay_seconds, closing)
         if closing.is_set():
             return
         together += piece.data
     if together:
         yield bytes(together)
-    if given.hangs:
+    if answer.hangs:
         await closing.wait()
-    if given.cut:
+    if answer.cut:
         raise ConnectionResetError("the prompt requested a connection that is cut")
 
 

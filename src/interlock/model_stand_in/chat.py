@@ -12,16 +12,16 @@ from .pieces import StreamPiece, fresh_id, sse
 _ERROR_CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
 
 
-def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
+def whole(answer: ModelAnswer, model: str) -> dict[str, Any]:
     """Return the answer as one JSON object."""
-    message: dict[str, Any] = {"role": "assistant", "content": given.text or None}
-    if given.calls:
-        message["tool_calls"] = [_call(call) for call in given.calls]
-    choice = {"index": 0, "message": message, "finish_reason": _finish(given)}
-    return {**_frame(model, "chat.completion"), "choices": [choice], "usage": _usage(given)}
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
+    if answer.calls:
+        message["tool_calls"] = [_call(call) for call in answer.calls]
+    choice = {"index": 0, "message": message, "finish_reason": _finish(answer)}
+    return {**_frame(model, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
 
 
-def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
+def stream(answer: ModelAnswer, model: str) -> Iterator[StreamPiece]:
     """Yield the answer as server-sent events, the usage in a last chunk without choices, then `[DONE]`."""
     frame = _frame(model, "chat.completion.chunk")
 
@@ -29,31 +29,31 @@ def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
         return sse({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
     yield StreamPiece(event({"role": "assistant", "content": ""}))
-    if given.thinking is not None:
-        yield StreamPiece(event({"reasoning_content": given.thinking}))
-    for number, chunk in enumerate(given.chunks):
+    if answer.thinking is not None:
+        yield StreamPiece(event({"reasoning_content": answer.thinking}))
+    for number, chunk in enumerate(answer.chunks):
         yield StreamPiece(event({"content": chunk}), after_delay=number > 0)
-    for index, call in enumerate(given.calls):
+    for index, call in enumerate(answer.calls):
         piece = event({"tool_calls": [{"index": index, **_call(call)}]})
-        yield StreamPiece(piece, after_delay=bool(given.chunks) and index == 0)
-    usage = sse({**frame, "choices": [], "usage": _usage(given)})
-    yield StreamPiece(event({}, _finish(given)) + usage + b"data: [DONE]\n\n")
+        yield StreamPiece(piece, after_delay=bool(answer.chunks) and index == 0)
+    usage = sse({**frame, "choices": [], "usage": _usage(answer)})
+    yield StreamPiece(event({}, _finish(answer)) + usage + b"data: [DONE]\n\n")
 
 
-def failure(given: HttpFailure) -> dict[str, Any]:
+def failure(failed: HttpFailure) -> dict[str, Any]:
     """Return the error body of a failure; the same in both OpenAI forms."""
-    if given.overflow:
+    if failed.overflow:
         text = "This model's maximum context length is 128000 tokens. However, your messages resulted in 250000 tokens."
         kind, code = "invalid_request_error", "context_length_exceeded"
     else:
-        text, code = f"The prompt requested failure {given.status}.", _ERROR_CODES.get(given.status)
-        kind = "server_error" if given.status >= 500 else "invalid_request_error"
+        text, code = f"The prompt requested failure {failed.status}.", _ERROR_CODES.get(failed.status)
+        kind = "server_error" if failed.status >= 500 else "invalid_request_error"
     return {"error": {"message": text, "type": kind, "param": None, "code": code}}
 
 
-def _usage(given: ModelAnswer) -> dict[str, int]:
-    total = given.tokens + OUTPUT_TOKENS
-    return {"prompt_tokens": given.tokens, "completion_tokens": OUTPUT_TOKENS, "total_tokens": total}
+def _usage(answer: ModelAnswer) -> dict[str, int]:
+    total = answer.tokens + OUTPUT_TOKENS
+    return {"prompt_tokens": answer.tokens, "completion_tokens": OUTPUT_TOKENS, "total_tokens": total}
 
 
 def _call(call: ModelCall) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def _call(call: ModelCall) -> dict[str, Any]:
     return {"id": fresh_id("call"), "type": "function", "function": function}
 
 
-def _finish(given: ModelAnswer) -> str:
-    if given.length:
+def _finish(answer: ModelAnswer) -> str:
+    if answer.length:
         return "length"
-    return "stop" if not given.calls else "tool_calls"
+    return "stop" if not answer.calls else "tool_calls"
 
 
 def _frame(model: str, kind: str) -> dict[str, Any]:

@@ -91,13 +91,13 @@ def read_chat(body: Json) -> ModelPrompt:
 def read_responses(body: Json) -> ModelPrompt:
     """Read a body of `/v1/responses`; `input` is a text or a list of items."""
     tools = tuple(_responses_tools(body.get("tools")))
-    given = body.get("input")
-    messages = [_ReadMessage(given, 0)] if isinstance(given, str) else list(_responses_messages(given))
+    prompt = body.get("input")
+    messages = [_ReadMessage(prompt, 0)] if isinstance(prompt, str) else list(_responses_messages(prompt))
     return _asked(body, str(body.get("instructions") or ""), messages, tools)
 
 
-def _responses_tools(given: object) -> Iterator[OfferedTool]:
-    for tool in _objects(given):
+def _responses_tools(tools: object) -> Iterator[OfferedTool]:
+    for tool in _objects(tools):
         if tool.get("type") == "function":
             yield OfferedTool(tool["name"], tool.get("parameters") or {})
         elif tool.get("type") == "namespace":

@@ -11,36 +11,36 @@ from .conversation import NAMESPACE_END
 from .pieces import StreamPiece, fresh_id, sse
 
 
-def whole(given: ModelAnswer, model: str) -> dict[str, Any]:
+def whole(answer: ModelAnswer, model: str) -> dict[str, Any]:
     """Return the answer as one JSON object."""
-    items = [item for item in (_message(given), *map(_call, given.calls)) if item is not None]
-    return {**_response(model), "status": "completed", "output": items, "usage": _usage(given)}
+    items = [item for item in (_message(answer), *map(_call, answer.calls)) if item is not None]
+    return {**_response(model), "status": "completed", "output": items, "usage": _usage(answer)}
 
 
-def stream(given: ModelAnswer, model: str) -> Iterator[StreamPiece]:
+def stream(answer: ModelAnswer, model: str) -> Iterator[StreamPiece]:
     """Yield the answer as server-sent events, numbered, from `response.created` to `response.completed`."""
-    response, message, calls = _response(model), _message(given), [_call(call) for call in given.calls]
+    response, message, calls = _response(model), _message(answer), [_call(call) for call in answer.calls]
     events = _Numbered()
     yield StreamPiece(events("response.created", response={**response, "status": "in_progress", "output": []}))
     if message is not None:
-        yield from _message_pieces(events, given, message)
+        yield from _message_pieces(events, answer, message)
     first = 0 if message is None else 1
     for at, call in enumerate(calls, first):
         yield StreamPiece(_call_events(events, call, at), after_delay=message is not None and at == first)
     items = [item for item in (message, *calls) if item is not None]
-    done = {**response, "status": "completed", "output": items, "usage": _usage(given)}
-    if given.length:
+    done = {**response, "status": "completed", "output": items, "usage": _usage(answer)}
+    if answer.length:
         done |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     yield StreamPiece(events(f"response.{done['status']}", response=done))
 
 
-def _usage(given: ModelAnswer) -> dict[str, Any]:
+def _usage(answer: ModelAnswer) -> dict[str, Any]:
     return {
-        "input_tokens": given.tokens,
+        "input_tokens": answer.tokens,
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": OUTPUT_TOKENS,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": given.tokens + OUTPUT_TOKENS,
+        "total_tokens": answer.tokens + OUTPUT_TOKENS,
     }
 
 
@@ -55,17 +55,17 @@ class _Numbered:
         return sse({"type": kind, "sequence_number": number, **fields}, event=kind)
 
 
-def _message_pieces(events: _Numbered, given: ModelAnswer, message: dict[str, Any]) -> Iterator[StreamPiece]:
+def _message_pieces(events: _Numbered, answer: ModelAnswer, message: dict[str, Any]) -> Iterator[StreamPiece]:
     at: dict[str, Any] = {"item_id": message["id"], "output_index": 0, "content_index": 0}
     opened: dict[str, Any] = {**message, "status": "in_progress", "content": []}
     yield StreamPiece(
         events("response.output_item.added", output_index=0, item=opened)
         + events("response.content_part.added", **at, part={"type": "output_text", "text": "", "annotations": []})
     )
-    for number, chunk in enumerate(given.chunks):
+    for number, chunk in enumerate(answer.chunks):
         yield StreamPiece(events("response.output_text.delta", **at, delta=chunk), after_delay=number > 0)
     yield StreamPiece(
-        events("response.output_text.done", **at, text=given.text)
+        events("response.output_text.done", **at, text=answer.text)
         + events("response.content_part.done", **at, part=message["content"][0])
         + events("response.output_item.done", output_index=0, item=message)
     )
@@ -82,10 +82,10 @@ def _call_events(events: _Numbered, call: dict[str, Any], index: int) -> bytes:
     )
 
 
-def _message(given: ModelAnswer) -> dict[str, Any] | None:
-    if not given.chunks:
+def _message(answer: ModelAnswer) -> dict[str, Any] | None:
+    if not answer.chunks:
         return None
-    content: list[dict[str, Any]] = [{"type": "output_text", "text": given.text, "annotations": []}]
+    content: list[dict[str, Any]] = [{"type": "output_text", "text": answer.text, "annotations": []}]
     return {"id": fresh_id("msg"), "type": "message", "role": "assistant", "status": "completed", "content": content}
 
 

@@ -120,8 +120,8 @@ def read_script(prompt: str) -> Script:
     action, wide = _ACTION.search(prompt), _WIDE.search(prompt)
     return Script(
         action=(action[1], action[2]) if action else None,
-        calls=tuple((name, given.strip()) if name else ("", command.strip())
-                    for command, name, given in _CALLED.findall(prompt)),
+        calls=tuple((name, arguments.strip()) if name else ("", command.strip())
+                    for command, name, arguments in _CALLED.findall(prompt)),
         many=min(int(many[1]), MAX_CALLS) if many else 1,
         says=(*_SAY.findall(prompt), *flood_texts(int(flood[1]) if flood else 0)),
         thinks=thinks[1] if thinks else None,

@@ -40,44 +40,46 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 
 def action_call(
-    action: str, tools: Iterable[OfferedTool], given: Mapping[str, str]
+    action: str, tools: Iterable[OfferedTool], values: Mapping[str, str]
 ) -> tuple[str, dict[str, Any]] | None:
     """Return the name and arguments of the tool that does `action` with {path, content, old, new, url, name}; None if
     none is offered."""
     if action == OUTSIDE:
-        return _outside(tools, given)
+        return _outside(tools, values)
     tools = tuple(tools)
     found = (_ending if action in _OF_SERVERS else _find)(DEEDS.get(action, ()), tools)
     if found is not None:
-        return found.name, _fill(found.schema, given)
-    return _patched(action, tools, given) or _deferred(action, tools, given)
+        return found.name, _fill(found.schema, values)
+    return _patched(action, tools, values) or _deferred(action, tools, values)
 
 
-def _patched(action: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+def _patched(action: str, tools: Iterable[OfferedTool], values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
     """Return a file change as the patch that Codex accepts in a command, for a model without a tool for it."""
-    path, lines = given.get("path", ""), list[str]()
+    path, lines = values.get("path", ""), list[str]()
     match action:
         case "write":
-            lines = [f"*** Add File: {path}", *(f"+{line}" for line in given.get("content", "").splitlines())]
+            lines = [f"*** Add File: {path}", *(f"+{line}" for line in values.get("content", "").splitlines())]
         case "edit":
-            lines = [f"*** Update File: {path}", "@@", f"-{given.get('old', '')}", f"+{given.get('new', '')}"]
+            lines = [f"*** Update File: {path}", "@@", f"-{values.get('old', '')}", f"+{values.get('new', '')}"]
         case _:
             return None
     patch = "\n".join(["apply_patch <<'EOF'", "*** Begin Patch", *lines, "*** End Patch", "EOF", ""])
     return shell_call(_sandboxed(tools), patch)
 
 
-def _deferred(action: str, tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+def _deferred(
+    action: str, tools: Iterable[OfferedTool], values: Mapping[str, str]
+) -> tuple[str, dict[str, Any]] | None:
     if action not in _BEHIND or _find((_DEFERRED,), tools) is None:
         return None
     name, members = _BEHIND[action]
-    arguments = {member: given.get(member, "") for member in members}
+    arguments = {member: values.get(member, "") for member in members}
     return _DEFERRED, {"name": name, "arguments": arguments | ({"prompt": "say it"} if action == "fetch" else {})}
 
 
-def _outside(tools: Iterable[OfferedTool], given: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
+def _outside(tools: Iterable[OfferedTool], values: Mapping[str, str]) -> tuple[str, dict[str, Any]] | None:
     """Return a shell command that asks to leave the agent's own sandbox (Codex)."""
-    found = shell_call(_sandboxed(tools), given.get("command", "true"))
+    found = shell_call(_sandboxed(tools), values.get("command", "true"))
     return None if found is None else (found[0], {**found[1], _ESCALATION: "require_escalated",
                                                   "justification": "it writes a file"})
 
@@ -114,12 +116,12 @@ def _ending(names: tuple[str, ...], tools: Iterable[OfferedTool]) -> OfferedTool
     return next((tool for tool in tools if tool.name.lower().endswith(names)), None)
 
 
-def _fill(schema: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+def _fill(schema: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
     """Put each value into the property with its name, and a placeholder into other required ones."""
     properties: dict[str, Any] = schema.get("properties") or {}
     spelled = {name.lower(): name for name in properties}
     arguments: dict[str, Any] = {}
-    for what, value in given.items():
+    for what, value in values.items():
         name = next((spelled[one] for one in _FIELDS[what] if one in spelled), None)
         if name is not None:
             arguments.setdefault(name, value)
@@ -131,7 +133,7 @@ def _fill(schema: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]
         items: dict[str, Any] = wanted.get("items") or {}
         choices: list[Any] = wanted.get("enum") or []
         if wanted.get("type") == "array" and items.get("properties"):
-            arguments[name] = [_fill(items, given)]
+            arguments[name] = [_fill(items, values)]
         else:
             arguments[name] = choices[0] if choices else EMPTY.get(str(wanted.get("type")), "run")
     return arguments

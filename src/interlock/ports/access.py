@@ -19,7 +19,7 @@ from interlock.ports.entities import (
     Entities,
     RowCondition,
     equal,
-    if_given,
+    equal_if_set,
 )
 from interlock.ports.usage import UsageQuery, UsageSums
 from interlock.protocol.records import (
@@ -79,7 +79,7 @@ class AccessReads(Entities, Protocol):
 
     async def key_by_id(self, key_id: str, tenant_id: str | None = None) -> KeyRecord | None:
         """Return a key."""
-        return await self.one(KEYS, equal("key_id", key_id), *if_given("tenant_id", tenant_id))
+        return await self.one(KEYS, equal("key_id", key_id), *equal_if_set("tenant_id", tenant_id))
 
     async def keys(self, tenant_id: str) -> list[KeyRecord]:
         """Return all keys of a tenant, including revoked ones, by id."""
@@ -100,12 +100,12 @@ class AccessReads(Entities, Protocol):
     async def rules(self, tenant_id: str | None = None, *, revoked: bool = False) -> list[RuleRecord]:
         """Return the remembered rules of a tenant, or of all tenants, oldest first; with `revoked` including the
         revoked ones."""
-        return await self.rows(RULES, *if_given("tenant_id", tenant_id),
-                               *if_given("revoked", None if revoked else False))
+        return await self.rows(RULES, *equal_if_set("tenant_id", tenant_id),
+                               *equal_if_set("revoked", None if revoked else False))
 
     async def signing_key(self, key_id: str, tenant_id: str | None = None) -> SigningKeyRecord | None:
         """Return a key for signed votes."""
-        return await self.one(SIGNING_KEYS, equal("key_id", key_id), *if_given("tenant_id", tenant_id))
+        return await self.one(SIGNING_KEYS, equal("key_id", key_id), *equal_if_set("tenant_id", tenant_id))
 
     async def signing_keys(self, tenant_id: str) -> list[SigningKeyRecord]:
         """Return a tenant's keys for signed votes, oldest first, including revoked ones."""
@@ -121,7 +121,7 @@ class AccessReads(Entities, Protocol):
 
     async def deliveries(self, tenant_id: str, state: str | None, limit: int) -> list[DeliveryRecord]:
         """Return a tenant's questions to approvers, newest first."""
-        where = (equal("tenant_id", tenant_id), *if_given("state", state))
+        where = (equal("tenant_id", tenant_id), *equal_if_set("state", state))
         return await self.select(DELIVERIES, where, ("-place",), limit)
 
     async def deliveries_due(self, now_ms: int, limit: int) -> list[DeliveryRecord]:

@@ -258,7 +258,7 @@ class TurnOutcome(NamedTuple):
     """How the turn's own process ended after a cancel; the opening continues (A-2, A-3)."""
 
 
-class GivenFile(NamedTuple):
+class AgentFile(NamedTuple):
     """A file from an agent: its name, media type and bytes."""
 
     name: str
@@ -297,7 +297,7 @@ class TurnWriter(Protocol):
         """Close a tool call; `output` None means "the output that was streamed"."""
         ...
 
-    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+    async def file(self, file: AgentFile, invocation_id: str | None = None) -> None:
         """Send a file to the user; with `invocation_id`, as output of that open call."""
         ...
 

@@ -141,7 +141,7 @@ def equal(column: str, value: Value) -> RowCondition:
     return RowCondition(column, "=", value)
 
 
-def if_given(column: str, value: Value) -> tuple[RowCondition, ...]:
+def equal_if_set(column: str, value: Value) -> tuple[RowCondition, ...]:
     """Build the same condition, or none without a value."""
     return () if value is None else (RowCondition(column, "=", value),)
 
@@ -176,7 +176,7 @@ RUNNERS = Entity(
              number("last_seen_ms", noted=True)))
 """Paired runners (L-3). The time of last contact is stored beside the body: a `Note` never restores an older token."""
 PAIRINGS = Entity(
-    "pairing", PairingRecord, ("code_sha256",), once="This code is given out already.", expires="expires_ms",
+    "pairing", PairingRecord, ("code_sha256",), once="This code is in use already.", expires="expires_ms",
     missing="This code is not known, or no longer good.",
     columns=(text("code_sha256"), text("tenant_id"), number("expires_ms")))
 """One-time codes that pair a runner (L-3)."""

@@ -76,9 +76,9 @@ class McpSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def check_servers(names: Iterable[str]) -> None:
     """Raise ValueError for an invalid server name, or for too many servers."""
-    given = list(names)
-    for name in given:
+    listed = list(names)
+    for name in listed:
         if _SERVER_NAME.fullmatch(name) is None:
             raise ValueError(f"mcp: {name!r} is not a name; letters, digits, - and _, at most 64")
-    if len(given) > MAX_SERVERS:
+    if len(listed) > MAX_SERVERS:
         raise ValueError(f"mcp: at most {MAX_SERVERS} servers")

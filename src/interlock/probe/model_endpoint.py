@@ -11,9 +11,9 @@ MODEL = "fake-model"
 NOT_A_KEY = "not-a-key"
 
 
-def _fixed(**given: str) -> Callable[[str], Mapping[str, str]]:
+def _fixed(**arguments: str) -> Callable[[str], Mapping[str, str]]:
     """Return a function that returns these values for every URL."""
-    return lambda url: given
+    return lambda url: arguments
 
 
 def _json_file(name: str, content: object) -> Callable[[str], Mapping[str, str]]:

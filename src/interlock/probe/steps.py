@@ -115,5 +115,5 @@ def _word(allow: bool) -> str:
     return "yes" if allow else "no"
 
 
-def _do(deed: str, **given: str) -> str:
-    return f"[[do:{deed} {json.dumps(given)}]]"
+def _do(deed: str, **arguments: str) -> str:
+    return f"[[do:{deed} {json.dumps(arguments)}]]"

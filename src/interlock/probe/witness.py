@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from interlock.agents.evidence import Shown
-from interlock.ports.agent import AgentQuestion, CompactionFailed, GivenFile, InteractionAnswer, TurnUsage
+from interlock.ports.agent import AgentFile, AgentQuestion, CompactionFailed, InteractionAnswer, TurnUsage
 from interlock.protocol.payloads import Channel, Compacted, OutputType, PlanStep, SessionCompact, ToolStatus
 
 MAX_QUESTIONS = 32
@@ -74,7 +74,7 @@ class Witness:
 
     async def tool_output(self, invocation_id: str, channel: Channel, text: str) -> None: ...
 
-    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None: ...
+    async def file(self, file: AgentFile, invocation_id: str | None = None) -> None: ...
 
     async def usage(self, usage: TurnUsage) -> None: ...
 

@@ -117,12 +117,12 @@ class SocketPlace(NamedTuple):
 
 
 def place(url: str | None, key: str | KeySource | None, *, in_clear: bool) -> GatewayAddress:
-    """Return the given address, otherwise that of the environment. Raises ValueError with the remedy."""
+    """Return the address passed, otherwise that of the environment. Raises ValueError with the remedy."""
     url = url or os.environ.get(URL_VARIABLE)
     key = key or os.environ.get(KEY_VARIABLE)
     if not url or not key:
         missing, variable = ("url", URL_VARIABLE) if not url else ("key", KEY_VARIABLE)
-        raise ValueError(f"no {missing} is given: pass `{missing}`, or set {variable}")
+        raise ValueError(f"no {missing}: pass `{missing}`, or set {variable}")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url!r} is not the URL of a gateway: write it as http://127.0.0.1:7420")

@@ -183,8 +183,8 @@ class TurnFold:
                       exit_code=exit_code, awaiting_input=awaiting_input, notices=shown)
 
 
-def _arguments(given: msgspec.Raw) -> msgspec.Raw:
+def _arguments(arguments: msgspec.Raw) -> msgspec.Raw:
     """Return a tool's input as an object, as llm-bridge-spec requires of arguments. Another value is wrapped in one, as
     `input`."""
-    raw = bytes(given)
-    return given if raw.lstrip()[:1] == b"{" else msgspec.Raw(b'{"input":' + raw + b"}")
+    raw = bytes(arguments)
+    return arguments if raw.lstrip()[:1] == b"{" else msgspec.Raw(b'{"input":' + raw + b"}")

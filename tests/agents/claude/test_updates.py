@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from interlock.agents.call_ids import invocation_id
-from interlock.ports.agent import AgentQuestion, GivenFile, InteractionAnswer, TurnUsage
+from interlock.ports.agent import AgentFile, AgentQuestion, InteractionAnswer, TurnUsage
 from interlock.protocol.payloads import PlanStep
 from lazily import lazily
 
@@ -61,7 +61,7 @@ class Ear:
     async def plan(self, steps: Sequence[PlanStep]) -> None:
         self.reports.append(("plan", [(step.content, step.status) for step in steps]))
 
-    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+    async def file(self, file: AgentFile, invocation_id: str | None = None) -> None:
         self.reports.append(("file", *file, invocation_id))
 
     async def warn(self, code: str, message: str) -> None:

@@ -8,7 +8,7 @@ import secrets
 import pytest
 
 from interlock.backends.memory.clock import ManualClock
-from interlock.ports.agent import AgentQuestion, GivenFile, Option, TurnUsage
+from interlock.ports.agent import AgentFile, AgentQuestion, Option, TurnUsage
 from interlock.ports.clock import Clock
 from interlock.ports.outbox import OutboxWrite, TransientText
 from interlock.protocol import payloads as p
@@ -153,9 +153,9 @@ async def test_files_of_a_silent_turn_are_marked_silent() -> None:
     journal, turn_writer = beginning(kept)
     assert journal.state.turn is not None
     journal.state.turn.silent = True
-    await turn_writer.file(GivenFile("note.md", "text/markdown", b"what must last"))
+    await turn_writer.file(AgentFile("note.md", "text/markdown", b"what must last"))
     await turn_writer.tool_request("t1", "write", b"{}")
-    await turn_writer.file(GivenFile("drawn.svg", "image/svg+xml", b"<svg/>"), "t1")
+    await turn_writer.file(AgentFile("drawn.svg", "image/svg+xml", b"<svg/>"), "t1")
     files = [frame.metadata for frame in kept.frames if frame.type == "agent.file.transfer"]
     assert files == [{"silent": True}, {"silent": True, "invocation_id": "t1"}]
 

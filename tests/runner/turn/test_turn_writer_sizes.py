@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from interlock.backends.memory.clock import ManualClock
-from interlock.ports.agent import AgentQuestion, GivenFile, Option
+from interlock.ports.agent import AgentFile, AgentQuestion, Option
 from interlock.protocol.envelope import Frame
 from interlock.protocol.limits import (
     FILE_CHUNK_BYTES,
@@ -142,7 +142,7 @@ async def test_a_file_is_between_the_texts_before_and_after_it() -> None:
     turn_writer, kept = writing()
     data = secrets.token_bytes(FILE_CHUNK_BYTES + 1)
     await turn_writer.text("before")
-    await turn_writer.file(GivenFile("plot.png", "image/png", data))
+    await turn_writer.file(AgentFile("plot.png", "image/png", data))
     await turn_writer.text("after")
     assert [frame.type for frame in kept.frames] == [
         "agent.text.delta", "agent.text.done", "agent.file.transfer", "agent.file.transfer", "agent.text.delta"]
@@ -152,7 +152,7 @@ async def test_a_file_is_between_the_texts_before_and_after_it() -> None:
 
 async def test_a_file_that_is_too_large_is_left_out_and_reported() -> None:
     turn_writer, kept = writing()
-    await turn_writer.file(GivenFile("film", "video/mp4", bytes(MAX_FILE_BYTES + 1)))
+    await turn_writer.file(AgentFile("film", "video/mp4", bytes(MAX_FILE_BYTES + 1)))
     assert [frame.type for frame in kept.frames] == ["agent.error"]
     assert f"{MAX_FILE_BYTES + 1} bytes exceeds the limit of {MAX_FILE_BYTES}" in kept.frames[0].payload.message
 
@@ -160,5 +160,5 @@ async def test_a_file_that_is_too_large_is_left_out_and_reported() -> None:
 async def test_after_the_turns_end_no_file_is_reported() -> None:
     turn_writer, kept = writing()
     await turn_writer.finish("over")
-    await turn_writer.file(GivenFile("late", "x/y", b"late"))
+    await turn_writer.file(AgentFile("late", "x/y", b"late"))
     assert kept.frames == []

@@ -231,7 +231,7 @@ def test_only_the_usage_after_the_end_finishes_a_turn() -> None:
      "Denied by policy:no-rm."),
     (p.InteractionTimeout(interaction_id="x-i1"), "expired", None, "Denied by the gateway: no one answered in time"),
     (None, "expired", None, "Denied by the runner: no one answered in time"),
-    (None, "void", "runner", "Denied by runner: the question was given up"),
+    (None, "void", "runner", "Denied by runner: the question was withdrawn"),
 ])  # fmt: skip
 def test_a_denial_has_the_denier_and_the_reason(
     answer: p.Payload | None, outcome: str, by: str | None, text_message: str

@@ -12,7 +12,7 @@ from interlock.agents.acp.content import file_of
 from interlock.agents.acp.wire import AcpToolCallWire, Location, text_of
 from interlock.agents.call_ids import digest_id, invocation_id
 from interlock.command.card.request import same_effect
-from interlock.ports.agent import GivenFile
+from interlock.ports.agent import AgentFile
 from interlock.protocol.payloads import Channel, OutputType, ToolStatus
 
 MAX_CLOSED_CALLS = 1_024
@@ -146,7 +146,7 @@ class AcpToolCall:
         return "ok" if reported == "completed" and self._exit is None else "error"
 
     @property
-    def files(self) -> list[GivenFile]:
+    def files(self) -> list[AgentFile]:
         """Return images and other files in its content."""
         found = (file_of(item.get("content")) for item in self.content if item.get("type") == "content")
         return [file for file in found if file is not None]

@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Any, cast
 
-from interlock.ports.agent import GivenFile
+from interlock.ports.agent import AgentFile
 
 
 def block_of(block: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def block_of(block: dict[str, Any]) -> dict[str, Any]:
             return {"type": "text", "text": str(block.get("text", ""))}
 
 
-def file_of(content: Any) -> GivenFile | None:
+def file_of(content: Any) -> AgentFile | None:
     """Return the file in a content block of the agent; None if it has none, or bytes that are not base64."""
     block = _object(content)
     kind = block.get("type")
@@ -38,7 +38,7 @@ def file_of(content: Any) -> GivenFile | None:
     return None
 
 
-def _file(data: Any, media_type: Any, uri: Any, kind: str) -> GivenFile | None:
+def _file(data: Any, media_type: Any, uri: Any, kind: str) -> AgentFile | None:
     if not isinstance(data, str):
         return None
     try:
@@ -47,7 +47,7 @@ def _file(data: Any, media_type: Any, uri: Any, kind: str) -> GivenFile | None:
         return None
     declared = media_type if isinstance(media_type, str) and "/" in media_type else "application/octet-stream"
     named = uri.rstrip("/").rpartition("/")[2] if isinstance(uri, str) else ""
-    return GivenFile(named or kind, declared, raw)
+    return AgentFile(named or kind, declared, raw)
 
 
 def _object(value: Any) -> dict[str, Any]:

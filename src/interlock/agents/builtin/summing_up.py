@@ -77,9 +77,9 @@ async def sum_up(asker: SummaryModel, request: SessionCompact, cache: Cache) -> 
     """Carry out a plan. Raises CompactionFailed with one sentence."""
     plan, count = _plan(request)
     parts = _parts(plan, count, cache)
-    given = (request.plan or {}).get("summary")
+    planned = (request.plan or {}).get("summary")
     # A hook's summary is used as it is: no model is asked (Z-6).
-    summary = given if isinstance(given, str) else await _made(asker, plan, parts, request.instructions)
+    summary = planned if isinstance(planned, str) else await _made(asker, plan, parts, request.instructions)
     fault = size_fault(summary)
     if fault is not None:
         raise CompactionFailed(f"{fault[0].upper()}{fault[1:]}.")

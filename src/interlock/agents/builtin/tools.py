@@ -136,13 +136,13 @@ class ModelToolCall(NamedTuple):
     """Why it cannot run, for the model."""
 
 
-def understood(name: str, given: Any, tools: list[BuiltinTool]) -> ModelToolCall:
-    """Validate a model's call: `given` is an object, or text that should be one."""
-    value = given
+def understood(name: str, call_input: Any, tools: list[BuiltinTool]) -> ModelToolCall:
+    """Validate a model's call: `call_input` is an object, or text that should be one."""
+    value = call_input
     wrong = None
-    if isinstance(given, str):
+    if isinstance(call_input, str):
         try:
-            value = msgspec.json.decode(given or "{}")
+            value = msgspec.json.decode(call_input or "{}")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             wrong = f"Its arguments are not JSON: {error}."
     if wrong is None and not isinstance(value, dict):

@@ -20,7 +20,7 @@ from interlock.agents.builtin.messages import assistant_message, parts_of, resul
 from interlock.agents.builtin.model_request import AnswerSink, ModelTimeouts, RequestFailed, RequestInput, ask
 from interlock.agents.builtin.places import ToolFailed
 from interlock.agents.builtin.tools import BuiltinTool, ModelToolCall, ToolOutcome, ToolRunner, title, understood
-from interlock.ports.agent import AgentQuestion, GivenFile, Option, TurnOutcome, TurnWriter
+from interlock.ports.agent import AgentFile, AgentQuestion, Option, TurnOutcome, TurnWriter
 from interlock.protocol.codes import Code
 
 MAX_REQUESTS = 250
@@ -147,10 +147,10 @@ class AgentTurn:
                                                 kind=call.tool.kind if call.tool is not None else None)
         return found
 
-    def _free_id(self, given: str) -> str:
+    def _free_id(self, model_id: str) -> str:
         """Return the model's id of a call, or a new one if it is taken or not portable."""
-        taken = given in self._ids or SAFE_ID.fullmatch(given) is None
-        invocation_id = f"call_{self._new_id().replace('-', '')[:24]}" if taken else given
+        taken = model_id in self._ids or SAFE_ID.fullmatch(model_id) is None
+        invocation_id = f"call_{self._new_id().replace('-', '')[:24]}" if taken else model_id
         self._ids.add(invocation_id)
         return invocation_id
 
@@ -169,8 +169,8 @@ class AgentTurn:
         if call.wrong is not None or call.tool is None:
             raise ToolFailed(call.wrong or "There is no such tool.")
         self._tool_runner.check(call)
-        given = msgspec.json.encode(call.input)
-        question = AgentQuestion(invocation_id, call.name, title(call), given, OPTIONS, call.tool.kind,
+        input_json = msgspec.json.encode(call.input)
+        question = AgentQuestion(invocation_id, call.name, title(call), input_json, OPTIONS, call.tool.kind,
                                  takes_input=True)
         answer = await self.turn_writer.ask(question)
         if not answer.allow:
@@ -190,7 +190,7 @@ class AgentTurn:
         result = result._replace(text=result.text.encode("utf-8", "replace").decode())
         self.live.append(result_message(invocation_id, call.name, result.text, result.ok, _now_ms()))
         if result.whole is not None:
-            file = GivenFile(f"{call.name}.txt", "text/plain; charset=utf-8", result.whole.encode())
+            file = AgentFile(f"{call.name}.txt", "text/plain; charset=utf-8", result.whole.encode())
             await self.turn_writer.file(file, invocation_id)
         kind = result.output_type if result.text else "empty"
         await self.turn_writer.tool_result(invocation_id, "ok" if result.ok else "error", kind, result.text)

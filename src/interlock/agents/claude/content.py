@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Any, cast
 
-from interlock.ports.agent import GivenFile
+from interlock.ports.agent import AgentFile
 
 PDF = "application/pdf"
 
@@ -44,7 +44,7 @@ def _text(data: str, media_type: str) -> str:
                        ) from None
 
 
-def without_files(content: Any) -> tuple[Any, list[GivenFile]]:
+def without_files(content: Any) -> tuple[Any, list[AgentFile]]:
     """Return a tool result's content without its images, and the images."""
     if not isinstance(content, list):
         return content, []
@@ -53,10 +53,10 @@ def without_files(content: Any) -> tuple[Any, list[GivenFile]]:
     return [block for block, file in files if file is None], [file for _, file in files if file is not None]
 
 
-def _file_of(block: Any) -> GivenFile | None:
+def _file_of(block: Any) -> AgentFile | None:
     fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
-    given = fields.get("source")
-    source = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    found = fields.get("source")
+    source = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     data, media_type = source.get("data"), source.get("media_type")
     if fields.get("type") not in ("image", "document") or source.get("type") != "base64" or not isinstance(data, str):
         return None
@@ -65,5 +65,5 @@ def _file_of(block: Any) -> GivenFile | None:
     except (binascii.Error, ValueError):
         return None
     name = fields.get("title")
-    return GivenFile(name if isinstance(name, str) and name else str(fields["type"]),
+    return AgentFile(name if isinstance(name, str) and name else str(fields["type"]),
                      media_type if isinstance(media_type, str) else "application/octet-stream", raw)

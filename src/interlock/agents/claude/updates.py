@@ -136,9 +136,9 @@ class ClaudeUpdates:
         message_id = self._current.get(parent, "")
         figures: dict[str, Any] = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
         before = self._tokens.get(message_id, RequestTokens())
-        given = [figures.get(name) for name in _FIGURES]
+        reported = [figures.get(name) for name in _FIGURES]
         now = RequestTokens(*(new if type(new) is int and new >= 0 else old
-                              for new, old in zip(given, before, strict=True)))
+                              for new, old in zip(reported, before, strict=True)))
         self._tokens[message_id] = now
         if parent is None:
             self.request = now

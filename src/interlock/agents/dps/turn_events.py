@@ -200,16 +200,16 @@ class DpsTurn:
         (P-2). Raises InvalidFrame."""
         context = asked.context
         options = [Option(option.option_id, option.label, option.kind) for option in asked.options]
-        given = bytes(context.input) if isinstance(context.input, msgspec.Raw) else None
+        input_json = bytes(context.input) if isinstance(context.input, msgspec.Raw) else None
         if context.invocation_id is None:
-            return AgentQuestion(None, context.tool_name, asked.title, given or EMPTY_INPUT, options)
+            return AgentQuestion(None, context.tool_name, asked.title, input_json or EMPTY_INPUT, options)
         call = self._calls.get(context.invocation_id)
         if call is None:
             raise InvalidFrame("$.payload.context.invocation_id", "names no open tool call; announce it first with "
                                "tool.invoke.request")
         if context.tool_name != call.tool_name:
             raise InvalidFrame("$.payload.context.tool_name", f"is not the {call.tool_name} that was announced")
-        if given is not None and not _same(given, call.input_json):
+        if input_json is not None and not _same(input_json, call.input_json):
             raise InvalidFrame("$.payload.context.input", "is not the input that was announced")
         return AgentQuestion(call.invocation_id, call.tool_name, asked.title, call.input_json, options, call.kind)
 

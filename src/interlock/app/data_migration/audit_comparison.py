@@ -10,7 +10,7 @@ from interlock.app.data_migration.report import MoveRefused
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.audit_rows import FIRST, PAGE, TENANTS, record_of
 from interlock.backends.postgres.database import PostgresConnection
-from interlock.backends.postgres.texts import given
+from interlock.backends.postgres.texts import decoded
 from interlock.backends.sqlite.audit_rows import AuditRows
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.command.audit.audit_check import verify_records
@@ -59,7 +59,7 @@ def file_ends(source: SqliteDatabase) -> dict[str, End]:
 
 async def database_ends(connection: PostgresConnection) -> dict[str, End]:
     """Read the logs in PostgreSQL, in the open transaction."""
-    return {given(name): await database_end(connection, name) for (name,) in await connection.fetch(TENANTS)}
+    return {decoded(name): await database_end(connection, name) for (name,) in await connection.fetch(TENANTS)}
 
 
 async def database_end(connection: PostgresConnection, name: str) -> End:
@@ -67,7 +67,7 @@ async def database_end(connection: PostgresConnection, name: str) -> End:
     digest = _Digest()
     after = int(await connection.fetchval(FIRST, name))
     while page := await connection.fetch(queries.AUDIT_AFTER, name, after, PAGE):
-        for record in digest.take(record_of(given(name), row) for row in page):
+        for record in digest.take(record_of(decoded(name), row) for row in page):
             after = record.seq
     head = await connection.fetchrow(queries.AUDIT_HEAD, name)
     return End(int(head[0]) if head is not None else 0, str(head[1]) if head is not None else "", digest.hex())

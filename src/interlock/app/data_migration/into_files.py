@@ -25,7 +25,7 @@ from interlock.backends.postgres.database import (
 )
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.schema import MOVED, migrate
-from interlock.backends.postgres.texts import given
+from interlock.backends.postgres.texts import decoded
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
@@ -164,7 +164,7 @@ async def _copy_transcripts(connection: PostgresConnection, draft: Path, clock: 
     count = lines = 0
     for session_id, kept, agent_id in await connection.fetch(_TRANSCRIPTS):
         found = [row[0] for row in await connection.fetch(_LINES, session_id, kept)]
-        path = files.path(given(session_id), given(agent_id))
+        path = files.path(decoded(session_id), decoded(agent_id))
         if kept:
             if not _KEPT_NAME.fullmatch(kept):
                 raise MoveRefused(f"A kept transcript has the name {kept!r}, which names no file.")

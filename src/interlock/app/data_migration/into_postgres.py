@@ -21,7 +21,7 @@ from interlock.backends.postgres.database import (
 )
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.schema import migrate
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.backends.sqlite.connect import open_writer
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
@@ -181,12 +181,12 @@ async def _copy_transcript(connection: PostgresConnection, session_id: str, agen
         stub = read_stub(line)
         entry_id = stub.id if stub is not None and stub.type not in ("", "session") else None
         known.add(entry_id or "")
-        rows.append((held(session_id), number, held(entry_id) if entry_id is not None else None, line))
+        rows.append((encoded(session_id), number, encoded(entry_id) if entry_id is not None else None, line))
     for entry_id, line in waiting:
         if entry_id not in known:
-            rows.append((held(session_id), len(rows), held(entry_id), line))
+            rows.append((encoded(session_id), len(rows), encoded(entry_id), line))
     await connection.execute("INSERT INTO transcript (session_id, agent_id, lines) VALUES ($1, $2, $3)",
-                             held(session_id), held(agent_id), len(rows))
+                             encoded(session_id), encoded(agent_id), len(rows))
     await copy_rows(connection, "transcript_line", ("session_id", "n", "entry_id", "line"), iter(rows))
 
 

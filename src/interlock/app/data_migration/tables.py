@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.backends.entity_rows import record_of
-from interlock.backends.postgres.texts import given, held
+from interlock.backends.postgres.texts import decoded, encoded
 from interlock.ports.entities import ENTITIES, Entity
 
 Row = tuple[Any, ...]
@@ -132,9 +132,9 @@ def columns_there(table: MigratedTable) -> tuple[str, ...]:
 
 def row_there(table: MigratedTable, row: Row) -> Row:
     """Convert a row of the file to one of PostgreSQL."""
-    return tuple(held(one) if isinstance(one, str) else one for one in table.make(tuple(row)))
+    return tuple(encoded(one) if isinstance(one, str) else one for one in table.make(tuple(row)))
 
 
 def row_here(table: MigratedTable, row: Row) -> Row:
     """Convert a row of PostgreSQL to one of the file."""
-    return table.back(tuple(given(one) if isinstance(one, str) else one for one in row))
+    return table.back(tuple(decoded(one) if isinstance(one, str) else one for one in row))

@@ -40,7 +40,7 @@ from interlock.backends.postgres.database import (
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.ledger import PostgresLedger
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.command.audit.audit import CHECKPOINT_FACT, write_noted
 from interlock.engine.lanes.rows import RowAudit
 from interlock.ports.clock import Clock
@@ -202,7 +202,7 @@ class TenantHandover:
         target = self._target.connection
         await target.execute(_BEGIN)
         copy = TenantCopy(self._source.connection, target, self._name)
-        await target.fetchrow(_TENANT, held(self._name))
+        await target.fetchrow(_TENANT, encoded(self._name))
         await copy.clear()
         for _ in range(PASSES):
             began_s = time.monotonic()
@@ -213,7 +213,7 @@ class TenantHandover:
 
     async def _arrive(self, copy: TenantCopy) -> TenantReport:
         """Copy the changes since, compare both sides, and have the destination's gateways read it."""
-        target, name = self._target.connection, held(self._name)
+        target, name = self._target.connection, encoded(self._name)
         await copy.run(last=True)
         report = await self._report(await copy.counts(target))
         tenant = await self._source.ledger.tenant(self._name)
@@ -265,7 +265,7 @@ class TenantHandover:
 
     async def _report(self, rows: dict[str, int], *, dry_run: bool = False) -> TenantReport:
         size, root = await self._source.ledger.audit_tree(self._name)
-        objects = await self._source.connection.fetchval(_OBJECTS, held(self._name))
+        objects = await self._source.connection.fetchval(_OBJECTS, encoded(self._name))
         return TenantReport(tenant_id=self._name, source=self._source.gateway_id, to=self._asked.to.place,
                             gateway_id=self._target.gateway_id, rows=rows, objects=int(objects), audit_records=size,
                             audit_root=root.hex(), dry_run=dry_run)

@@ -32,7 +32,7 @@ from interlock.backends.postgres.database import (
 from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.ledger import PostgresLedger
 from interlock.backends.postgres.ledger import open_ledger as open_in_postgres
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.command.audit.audit import CHECKPOINT_FACT, checkpoint_line, write_noted
 from interlock.command.audit.audit_check import verify_records
 from interlock.command.audit.audit_tree import subtree
@@ -219,7 +219,7 @@ async def _copy_streams(connection: PostgresConnection, tenant_id: str, rows: As
     async for number, stream, head in rows:
         numbers[number] = await connection.fetchval(
             "INSERT INTO stream (tenant_id, name, head) VALUES ($1, $2, $3) RETURNING id",
-            held(tenant_id), stream, head)
+            encoded(tenant_id), stream, head)
     return numbers
 
 

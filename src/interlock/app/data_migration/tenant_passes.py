@@ -17,7 +17,7 @@ from interlock.app.data_migration.tables import columns_there
 from interlock.app.data_migration.tenant_rows import TENANT_TABLES, TRANSCRIPTS, TRANSCRIPTS_WHERE, where
 from interlock.backends.postgres.audit_rows import BEGIN_READING
 from interlock.backends.postgres.database import PostgresConnection, Row
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 
 PREFETCH = 500
 STREAMS_AT_ONCE = 5_000
@@ -72,7 +72,7 @@ class TenantCopy:
     def __init__(self, source: PostgresConnection, target: PostgresConnection, tenant_id: str) -> None:
         self._source = source
         self._target = target
-        self._tenant_id = held(tenant_id)
+        self._tenant_id = encoded(tenant_id)
         self._since: str | None = None
         self._streams: dict[int, int] = {}
         self._heads: dict[int, int] = {}

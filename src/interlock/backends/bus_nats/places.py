@@ -38,16 +38,16 @@ class NatsServers(NamedTuple):
     def options(self) -> dict[str, Any]:
         """Return the library's options to connect. Files are read again each time, since their contents expire. Raises
         BusError."""
-        given: dict[str, Any] = {"servers": self.servers}
+        found: dict[str, Any] = {"servers": self.servers}
         if self.tls is not None:
-            given["tls"] = self.tls
+            found["tls"] = self.tls
         if self.account is not None:
-            given |= read_account(*self.account)
+            found |= read_account(*self.account)
         elif self.password is not None:
-            given |= {"user": self.user, "password": self.password}
+            found |= {"user": self.user, "password": self.password}
         elif self.user is not None:
-            given["token"] = self.user
-        return given
+            found["token"] = self.user
+        return found
 
     def shown(self) -> str:
         """Return the addresses without passwords."""

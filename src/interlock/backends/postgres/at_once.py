@@ -17,7 +17,7 @@ from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import LINK_FAULTS, is_answered, is_away, is_in_the_way
 from interlock.backends.postgres.single import CHECKS, NotAtOnce, NotedChange, Reason, Single
-from interlock.backends.postgres.texts import held_lane
+from interlock.backends.postgres.texts import encoded_lane
 from interlock.backends.postgres.transaction import AuditHead, CommitGroup
 from interlock.command.audit.audit import CHECKPOINT_FACT, TailBound
 from interlock.ports.ledger import LaneName, LedgerError, WriteBatch
@@ -162,6 +162,6 @@ def _lanes(epochs: Iterable[tuple[LaneName, int]]) -> dict[LaneName, int]:
     """Return the epoch of each lane. Raises NotAtOnce if two batches have different ones of a lane."""
     lanes: dict[LaneName, int] = {}
     for lane, epoch in epochs:
-        if lanes.setdefault(held_lane(lane), epoch) != epoch:
+        if lanes.setdefault(encoded_lane(lane), epoch) != epoch:
             raise NotAtOnce("fenced")
     return lanes

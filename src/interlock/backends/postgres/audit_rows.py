@@ -17,7 +17,7 @@ from interlock.backends.postgres.database import (
     first_connection,
 )
 from interlock.backends.postgres.faults import NotAPostgresLedger, translate
-from interlock.backends.postgres.texts import given, held
+from interlock.backends.postgres.texts import decoded, encoded
 from interlock.backends.rows import Row as Columns
 from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV
 from interlock.protocol.records import AuditRecord, ControlRecord, StoredSession
@@ -57,11 +57,11 @@ class PostgresAuditRows(BoundRows):
 
     def tenants(self) -> list[str]:
         """Return every tenant that has records or a head."""
-        return [given(row[0]) for row in self._run(self._connection.fetch(TENANTS))]
+        return [decoded(row[0]) for row in self._run(self._connection.fetch(TENANTS))]
 
     def records(self, tenant_id: str) -> Iterator[AuditRecord]:
         """Yield a tenant's rows in the order of `seq`."""
-        name = held(tenant_id)
+        name = encoded(tenant_id)
         after = int(self._run(self._connection.fetchval(FIRST, name)))
         while page := self._run(self._connection.fetch(queries.AUDIT_AFTER, name, after, PAGE)):
             for row in page:
@@ -70,13 +70,13 @@ class PostgresAuditRows(BoundRows):
 
     def head(self, tenant_id: str) -> tuple[int, str]:
         """Return the count and last hash that the database itself has stored."""
-        found = self._run(self._connection.fetchrow(queries.AUDIT_HEAD, held(tenant_id)))
+        found = self._run(self._connection.fetchrow(queries.AUDIT_HEAD, encoded(tenant_id)))
         return (int(found[0]), str(found[1])) if found is not None else (0, FIRST_PREV)
 
     def noted(self, tenant_id: str) -> str | None:
         """Return the database's copy of the last checkpoint, as its fact has it."""
-        found = self._run(self._connection.fetchval(queries.STORE_VALUE, held(CHECKPOINT_FACT + tenant_id)))
-        return given(str(found)) if found is not None else None
+        found = self._run(self._connection.fetchval(queries.STORE_VALUE, encoded(CHECKPOINT_FACT + tenant_id)))
+        return decoded(str(found)) if found is not None else None
 
     def sessions(self) -> Iterator[StoredSession]:
         """Read every session's row, with its control frames."""
@@ -87,17 +87,17 @@ class PostgresAuditRows(BoundRows):
             for name, seq, message_id, body in self._run(
                     self._connection.fetch(CONTROLS_OF, tenants, list(controls))):
                 controls[name].append(ControlRecord(
-                    session_id=given(name), seq=seq, message_id=given(message_id), body=body))
+                    session_id=decoded(name), seq=seq, message_id=decoded(message_id), body=body))
             for name, *texts, usage, machine in page:
                 after = name
-                tenant_id, session_key, agent_id, runner_id, workspace = map(given, texts)
+                tenant_id, session_key, agent_id, runner_id, workspace = map(decoded, texts)
                 yield StoredSession(
-                    session_id=given(name), tenant_id=tenant_id, session_key=session_key, agent_id=agent_id,
+                    session_id=decoded(name), tenant_id=tenant_id, session_key=session_key, agent_id=agent_id,
                     runner_id=runner_id, workspace=workspace, usage=usage, machine=machine, controls=controls[name])
 
     def _rows(self, sql: str) -> Iterator[Columns]:
         for row in self._run(self._connection.fetch(sql)):
-            yield tuple(given(one) if isinstance(one, str) else one for one in row)
+            yield tuple(decoded(one) if isinstance(one, str) else one for one in row)
 
 
 def record_of(tenant_id: str, row: Row) -> AuditRecord:
@@ -105,7 +105,7 @@ def record_of(tenant_id: str, row: Row) -> AuditRecord:
     seq, hash_, body, names, salts, values = row
     return AuditRecord(
         tenant_id=tenant_id, seq=seq, hash=hash_, body=body,
-        personal={given(name): (salt, value.decode("utf-8", "replace"))
+        personal={decoded(name): (salt, value.decode("utf-8", "replace"))
                   for name, salt, value in zip(names, salts, values, strict=True)},
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from interlock.backends.postgres.faults import (
     translate,
 )
 from interlock.backends.postgres.primaries import LedgerHost, Primaries
-from interlock.backends.postgres.texts import given, held
+from interlock.backends.postgres.texts import decoded, encoded
 from interlock.ports import trips
 from interlock.ports.trips import one_trip
 
@@ -254,7 +254,7 @@ class PostgresReaders:
                 self._drop_idle()
                 connection = await connect(self._settings)
             try:
-                found = await connection.fetch(sql, *(held(one) if isinstance(one, str) else one for one in values))
+                found = await connection.fetch(sql, *(encoded(one) if isinstance(one, str) else one for one in values))
             except asyncpg.PostgresError as error:
                 if is_away(error):
                     connection.terminate()
@@ -266,7 +266,7 @@ class PostgresReaders:
                 connection.terminate()
                 raise
             self._free.append(connection)
-            return [tuple(given(one) if isinstance(one, str) else one for one in row) for row in found]
+            return [tuple(decoded(one) if isinstance(one, str) else one for one in row) for row in found]
 
     def _drop_idle(self) -> None:
         """Drop the idle connections: the server closed one of them, so the others are broken, too."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from interlock.backends import entity_rows
 from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.operations import Row, RowOperation, keyed, summed, unkeyed
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.ports.entities import DECLARED, Column, Entity, Op, RowCondition, entity_of
 from interlock.ports.ledger import Spent
 from interlock.ports.writes import Add, Change, Drop, Expire, LedgerWrite, Note, Put, Redeem
@@ -68,9 +68,9 @@ def change_operation(entity: Entity[Any]) -> RowOperation:
     """Return the statement of `Change`."""
     names = [*entity_rows.tenant_key(entity), *entity_rows.changed_by_change(entity, "postgres")]
     kinds = dict(zip(entity_rows.names(entity, "postgres"), _kinds(entity), strict=True))
-    changed = ", ".join(f"{name} = given.{name}" for name in entity_rows.changed_by_change(entity, "postgres"))
+    changed = ", ".join(f"{name} = args.{name}" for name in entity_rows.changed_by_change(entity, "postgres"))
     sql = (f"UPDATE {entity.table} SET {changed}\nFROM unnest({_arrays([kinds[name] for name in names])}) "
-           f"AS given ({', '.join(names)})\nWHERE {_joined(entity)} RETURNING 1")
+           f"AS args ({', '.join(names)})\nWHERE {_joined(entity)} RETURNING 1")
 
     def row(write: Any) -> Row:
         values = dict(zip(kinds, entity_rows.row_of(entity, write.record, "postgres"), strict=True))
@@ -84,8 +84,8 @@ def note_operation(entity: Entity[Any]) -> RowOperation:
     """Return the statement of `Note`."""
     assert entity.noted is not None, f"{entity.table} declares no noted column"
     names = ", ".join(entity_rows.tenant_key(entity))
-    sql = (f"UPDATE {entity.table} SET {entity.noted.name} = given.at_ms\n"
-           f"FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given ({names}, at_ms)\n"
+    sql = (f"UPDATE {entity.table} SET {entity.noted.name} = args.at_ms\n"
+           f"FROM unnest($1::text[], $2::text[], $3::bigint[]) AS args ({names}, at_ms)\n"
            f"WHERE {_joined(entity)}")
     return RowOperation(entity.table, sql, keyed(lambda write: (write.tenant_id, write.key, write.at_ms), 2))
 
@@ -95,8 +95,8 @@ def redeem_operation(entity: Entity[Any]) -> RowOperation:
     """Return the statement of `Redeem`."""
     names = ", ".join(entity_rows.tenant_key(entity))
     sql = (f"DELETE FROM {entity.table} "
-           f"USING unnest($1::text[], $2::text[], $3::bigint[]) AS given ({names}, now_ms)\n"
-           f"WHERE {_joined(entity)} AND {entity.table}.{entity.expires} > given.now_ms RETURNING 1")
+           f"USING unnest($1::text[], $2::text[], $3::bigint[]) AS args ({names}, now_ms)\n"
+           f"WHERE {_joined(entity)} AND {entity.table}.{entity.expires} > args.now_ms RETURNING 1")
     return RowOperation(entity.table, sql, unkeyed(lambda write: (write.tenant_id, write.key, write.now_ms)),
                      every=lambda: Spent(entity.missing))
 
@@ -113,8 +113,8 @@ def expire_operation(entity: Entity[Any]) -> RowOperation:
 def drop_operation(entity: Entity[Any]) -> RowOperation:
     """Return the statement of `Drop`."""
     arrays = _arrays(_kinds(entity)[: len(entity.key)])
-    sql = (f"DELETE FROM {entity.table} USING unnest({arrays}) AS given ({', '.join(entity.key)})\nWHERE "
-           + " AND ".join(f"{entity.table}.{name} = given.{name}" for name in entity.key))
+    sql = (f"DELETE FROM {entity.table} USING unnest({arrays}) AS args ({', '.join(entity.key)})\nWHERE "
+           + " AND ".join(f"{entity.table}.{name} = args.{name}" for name in entity.key))
     return RowOperation(entity.table, sql, keyed(lambda write: write.key, len(entity.key)))
 
 
@@ -132,7 +132,7 @@ def count_sql(entity: Entity[Any], where: tuple[tuple[str, Op], ...]) -> str:
 
 
 def _joined(entity: Entity[Any]) -> str:
-    return " AND ".join(f"{entity.table}.{name} = given.{name}" for name in entity_rows.tenant_key(entity))
+    return " AND ".join(f"{entity.table}.{name} = args.{name}" for name in entity_rows.tenant_key(entity))
 
 
 def _kinds(entity: Entity[Any]) -> list[type]:
@@ -149,4 +149,5 @@ def _mark(where: RowCondition, number: int, column: Column) -> str:
 
 def bound(where: Sequence[RowCondition]) -> list[Any]:
     """Return the values of conditions."""
-    return [[held(item) for item in one.value] if isinstance(one.value, list | tuple) else one.value for one in where]
+    return [[encoded(item) for item in one.value] if isinstance(one.value, list | tuple) else one.value
+            for one in where]

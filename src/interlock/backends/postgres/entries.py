@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.operations import columns
 from interlock.backends.postgres.single import NotAtOnce, Single
-from interlock.backends.postgres.texts import given
+from interlock.backends.postgres.texts import decoded
 from interlock.ports.ledger import LedgerError
 from interlock.ports.transcripts import TranscriptHeader
 from interlock.protocol.clock import iso
@@ -19,17 +19,17 @@ KNOWN_TRANSCRIPTS = 65_536
 """Sessions that are known to have a transcript; beyond it the oldest are looked up again."""
 
 GROW = """
-UPDATE transcript SET lines = transcript.lines + given.added
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, session_id, added)
-WHERE transcript.tenant_id = given.tenant_id AND transcript.session_id = given.session_id AND transcript.kept = ''
+UPDATE transcript SET lines = transcript.lines + args.added
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS args (tenant_id, session_id, added)
+WHERE transcript.tenant_id = args.tenant_id AND transcript.session_id = args.session_id AND transcript.kept = ''
 RETURNING transcript.session_id, lines
 """
 ADD_LINES = """
 INSERT INTO transcript_line (tenant_id, session_id, n, entry_id, line)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[])
-    AS given (tenant_id, session_id, n, entry_id, line)
-WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id = given.tenant_id
-                  AND there.session_id = given.session_id AND there.entry_id = given.entry_id AND there.kept = '')
+    AS args (tenant_id, session_id, n, entry_id, line)
+WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id = args.tenant_id
+                  AND there.session_id = args.session_id AND there.entry_id = args.entry_id AND there.kept = '')
 """
 """An existing entry stays unchanged. Its number is used up nevertheless, which is harmless."""
 HEADERS = """
@@ -43,24 +43,24 @@ JOIN transcript AS t ON t.tenant_id = asked.tenant_id AND t.session_id = asked.s
 """
 BEGIN_TRANSCRIPT = """
 INSERT INTO transcript (tenant_id, session_id, agent_id, lines) SELECT tenant_id, session_id, agent_id, 0
-FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant_id, session_id, agent_id)
+FROM unnest($1::text[], $2::text[], $3::text[]) AS args (tenant_id, session_id, agent_id)
 ON CONFLICT (tenant_id, session_id, kept) DO NOTHING RETURNING session_id
 """
 ADD_HEADERS = """
 INSERT INTO transcript_line (tenant_id, session_id, n, line)
 SELECT tenant_id, session_id, 0, line
-FROM unnest($1::text[], $2::text[], $3::bytea[]) AS given (tenant_id, session_id, line)
+FROM unnest($1::text[], $2::text[], $3::bytea[]) AS args (tenant_id, session_id, line)
 """
 
 
 _PLACE_LINES = """
 INSERT INTO transcript_line (tenant_id, session_id, n, entry_id, line)
-SELECT given.tenant_id, given.session_id, grown_lines.lines - given.before, given.entry_id, given.line
+SELECT args.tenant_id, args.session_id, grown_lines.lines - args.before, args.entry_id, args.line
 FROM unnest($4::text[], $5::text[], $6::bigint[], $7::text[], $8::bytea[])
-    AS given (tenant_id, session_id, before, entry_id, line)
-JOIN grown_lines ON grown_lines.session_id = given.session_id
-WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id = given.tenant_id
-                  AND there.session_id = given.session_id AND there.entry_id = given.entry_id AND there.kept = '')
+    AS args (tenant_id, session_id, before, entry_id, line)
+JOIN grown_lines ON grown_lines.session_id = args.session_id
+WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id = args.tenant_id
+                  AND there.session_id = args.session_id AND there.entry_id = args.entry_id AND there.kept = '')
 """
 
 
@@ -77,8 +77,8 @@ class Entries:
         fresh = self._unknown(kept)
         if fresh:
             found = await connection.fetch(HEADERS, *columns(fresh))
-            headers = [TranscriptHeader(given(session_id), given(agent_id), given(workspace), iso(created_ms),
-                                        given(tenant_id))
+            headers = [TranscriptHeader(decoded(session_id), decoded(agent_id), decoded(workspace), iso(created_ms),
+                                        decoded(tenant_id))
                        for session_id, agent_id, workspace, created_ms, tenant_id in found]
             missing = {session_id for _, session_id in fresh} - {header.session_id for header in headers}
             if missing:
@@ -92,7 +92,7 @@ class Entries:
         """Find which transcripts of these lines have begun: those of sessions that another gateway owned have."""
         if unknown := self._unknown(lines):
             for (session_id,) in await connection.fetch(BEGUN, *columns(unknown)):
-                self._note(given(session_id))
+                self._note(decoded(session_id))
 
     def _unknown(self, lines: Sequence[TranscriptLine]) -> list[tuple[str, str]]:
         """Return the sessions, each with its tenant before it, whose transcripts may not have begun."""
@@ -140,7 +140,7 @@ async def begin(connection: PostgresConnection, headers: Sequence[TranscriptHead
     made = {header.session_id: header for header in headers}
     begun = await connection.fetch(BEGIN_TRANSCRIPT, *columns(
         (one.tenant_id, one.session_id, one.agent_id) for one in made.values()))
-    heads = [made[given(name)] for (name,) in begun]
+    heads = [made[decoded(name)] for (name,) in begun]
     if heads:
         await connection.execute(ADD_HEADERS, *columns(
             (one.tenant_id, one.session_id, header_line(one.session_id, one.timestamp, one.cwd)) for one in heads))
@@ -150,7 +150,7 @@ async def append(connection: PostgresConnection, lines: Sequence[TranscriptLine]
     """Append lines to existing transcripts; lines that they have already are skipped."""
     added = _counted(lines)
     found = await connection.fetch(GROW, *columns((*name, count) for name, count in added.items()))
-    totals = {given(session_id): total for session_id, total in found}
+    totals = {decoded(session_id): total for session_id, total in found}
     last = {name: totals[name[1]] - count for name, count in added.items()}
     rows: list[tuple[object, ...]] = []
     for line in lines:

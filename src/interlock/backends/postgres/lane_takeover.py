@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from interlock.backends.postgres.database import PostgresConnection, Row
-from interlock.backends.postgres.texts import given, held, held_lane, lane_columns
+from interlock.backends.postgres.texts import decoded, encoded, encoded_lane, lane_columns
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import Gone, Lease
 from interlock.ports.ledger import LaneName, TenantMoving
@@ -19,7 +19,7 @@ TAKE_LIMIT = 256
 ALIVE = "SELECT 1 FROM instance WHERE instance_id = $1 AND expires_ms > interlock_now_ms()"
 _HOLD = """
 SELECT lane.tenant_id, lane.name, lane.epoch, lane.instance_id
-FROM lane JOIN unnest($2::text[], $3::text[]) AS given (tenant_id, name) USING (tenant_id, name)
+FROM lane JOIN unnest($2::text[], $3::text[]) AS args (tenant_id, name) USING (tenant_id, name)
 ORDER BY lane.name FOR UPDATE OF lane
 """
 """A transaction that takes lanes waits here for the commits under their epochs, and for others that take them."""
@@ -30,18 +30,18 @@ SELECT held.* FROM (SELECT count(*) AS there FROM alive) AS asker LEFT JOIN held
 """Returns no row if the caller is not alive, and a row of nulls if there is no lane."""
 NAME_LANES = """
 INSERT INTO lane (tenant_id, name, epoch)
-SELECT tenant_id, name, 0 FROM unnest($1::text[], $2::text[]) AS given (tenant_id, name)
+SELECT tenant_id, name, 0 FROM unnest($1::text[], $2::text[]) AS args (tenant_id, name)
 ON CONFLICT DO NOTHING RETURNING tenant_id, name, epoch, instance_id
 """
 """Also adds the tenant to the row of a gateway that does not know of tenants of lanes (migration 0019)."""
 TAKE = """
 WITH whose AS (
-    SELECT given.tenant_id, given.name,
+    SELECT args.tenant_id, args.name,
         (SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
-         WHERE tenant_id = given.tenant_id AND runner_id = given.runner_id
+         WHERE tenant_id = args.tenant_id AND runner_id = args.runner_id
            AND expires_ms > interlock_now_ms()) AS linked,
-        (SELECT instance_id FROM instance WHERE instance_id = given.owner AND expires_ms > interlock_now_ms()) AS owner
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS given (tenant_id, name, runner_id, owner)
+        (SELECT instance_id FROM instance WHERE instance_id = args.owner AND expires_ms > interlock_now_ms()) AS owner
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS args (tenant_id, name, runner_id, owner)
 ), taken AS (
     UPDATE lane SET epoch = lane.epoch + 1, instance_id = $5 FROM whose
     WHERE lane.tenant_id = whose.tenant_id AND lane.name = whose.name
@@ -56,20 +56,20 @@ the new epoch if it was taken, since there is no such instance or it is the call
 being moved, neither."""
 CLAIM = (
     ("alive", ALIVE),
-    ("given", """
-SELECT * FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS given (tenant_id, name, runner_id, place)
+    ("args", """
+SELECT * FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS args (tenant_id, name, runner_id, place)
 """),
     ("dead", """
-SELECT DISTINCT lane.instance_id FROM lane JOIN given USING (tenant_id, name)
+SELECT DISTINCT lane.instance_id FROM lane JOIN args USING (tenant_id, name)
 WHERE lane.instance_id <> '' AND NOT EXISTS (
     SELECT 1 FROM instance WHERE instance.instance_id = lane.instance_id AND expires_ms > interlock_now_ms())
 """),
     ("held", """
 SELECT lane.tenant_id, lane.name,
     (SELECT instance_id FROM runner_link JOIN instance USING (instance_id)
-     WHERE tenant_id = given.tenant_id AND runner_id = given.runner_id
+     WHERE tenant_id = args.tenant_id AND runner_id = args.runner_id
        AND expires_ms > interlock_now_ms()) AS linked
-FROM lane JOIN given USING (tenant_id, name) JOIN dead USING (instance_id)
+FROM lane JOIN args USING (tenant_id, name) JOIN dead USING (instance_id)
 WHERE EXISTS (SELECT 1 FROM alive) AND NOT lane.frozen
 ORDER BY lane.name FOR UPDATE OF lane SKIP LOCKED
 """),
@@ -80,10 +80,10 @@ RETURNING lane.tenant_id, lane.name, lane.epoch
 """),
     ("changed", """
 SELECT coalesce(array_agg(coalesce(taken.epoch, 0) ORDER BY place), '{}') AS numbers
-FROM given LEFT JOIN taken USING (tenant_id, name) WHERE EXISTS (SELECT 1 FROM alive)
+FROM args LEFT JOIN taken USING (tenant_id, name) WHERE EXISTS (SELECT 1 FROM alive)
 """),
 )
-"""Parts of a statement. Its numbers are the new epochs of the given lanes in their order, 0 for those that were not
+"""Parts of a statement. Its numbers are the new epochs of the lanes in their order, 0 for those that were not
 claimed; none if the caller is not alive. An owner that is dead stays so. A row that another transaction has changed
 since the statement began is compared again as it is locked, so a lane that another gateway claimed meanwhile has
 another owner and is left out."""
@@ -114,9 +114,9 @@ class Taking:
 
     async def claim(self, lanes: Mapping[LaneName, str | None], instance_id: str) -> dict[LaneName, int]:
         """See `Leases.claim`."""
-        named = [held_lane(lane) for lane in lanes]
-        runners = [held(one) if one is not None else None for one in lanes.values()]
-        epochs = await self._writer.numbers(CLAIM, held(instance_id), *lane_columns(named), runners)
+        named = [encoded_lane(lane) for lane in lanes]
+        runners = [encoded(one) if one is not None else None for one in lanes.values()]
+        epochs = await self._writer.numbers(CLAIM, encoded(instance_id), *lane_columns(named), runners)
         if lanes and not epochs:
             raise _gone(instance_id)
         return {lane: epoch for lane, epoch in zip(lanes, epochs, strict=True) if epoch}
@@ -160,7 +160,7 @@ async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | N
                 ) -> dict[LaneName, Lease]:
     """Take those of these lanes, each with its runner, that can be taken; returns (lane → its owner now), without
     frozen lanes. Raises Gone."""
-    mine, asked = held(instance_id), {held_lane(lane): lane for lane in lanes}
+    mine, asked = encoded(instance_id), {encoded_lane(lane): lane for lane in lanes}
     rows = await connection.fetch(HOLD, mine, *lane_columns(asked))
     if not rows:
         raise _gone(instance_id)
@@ -169,7 +169,7 @@ async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | N
     runners = [lanes[asked[_lane(row)]] for row in rows]
     epochs = {_lane(row): int(row[2]) for row in rows}
     found = await connection.fetch(
-        TAKE, *lane_columns(epochs), [held(one) if one is not None else None for one in runners],
+        TAKE, *lane_columns(epochs), [encoded(one) if one is not None else None for one in runners],
         [row[3] for row in rows], mine)
     leases = dict[LaneName, Lease]()
     for tenant_id, name, holder, epoch in found:
@@ -177,7 +177,7 @@ async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | N
         if epoch is not None:
             leases[asked[lane]] = Lease(epoch, instance_id)
         elif holder is not None:
-            leases[asked[lane]] = Lease(epochs[lane], given(holder))
+            leases[asked[lane]] = Lease(epochs[lane], decoded(holder))
     return leases
 
 

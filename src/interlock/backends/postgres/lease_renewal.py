@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from interlock.backends.postgres.database import PostgresConnection, PostgresSettings, close_quietly, connect, shown
 from interlock.backends.postgres.faults import LINK_FAULTS, DatabaseUnavailable, is_away, translate, why_away
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.ports.leases import INSTANCE_LIFE_MS
 
 RENEW_TIMEOUT_S = INSTANCE_LIFE_MS / 3_000
@@ -80,7 +80,7 @@ class Renewing:
                 connection.terminate()
 
     async def _asked(self, connection: PostgresConnection, instance_id: str, life_ms: int) -> Renewed:
-        return connection, await connection.fetchval(RENEW, held(instance_id), life_ms) is not None
+        return connection, await connection.fetchval(RENEW, encoded(instance_id), life_ms) is not None
 
     async def _connected(self, instance_id: str, life_ms: int) -> Renewed:
         connection = await connect(self._settings)

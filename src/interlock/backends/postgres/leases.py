@@ -19,7 +19,7 @@ from interlock.backends.postgres.faults import translate
 from interlock.backends.postgres.lane_takeover import Taking
 from interlock.backends.postgres.primaries import PrimaryWatch
 from interlock.backends.postgres.renewal_thread import RenewalThread
-from interlock.backends.postgres.texts import held, held_lane, lane_columns
+from interlock.backends.postgres.texts import encoded, encoded_lane, lane_columns
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.leases import (
     INSTANCE_LIFE_MS,
@@ -62,7 +62,7 @@ SELECT instance_id FROM lane JOIN instance USING (instance_id)
 WHERE tenant_id = $1 AND name = $2 AND expires_ms > interlock_now_ms()
 """
 OWNED = """
-SELECT tenant_id, name, epoch FROM lane JOIN unnest($1::text[], $2::text[]) AS given (tenant_id, name)
+SELECT tenant_id, name, epoch FROM lane JOIN unnest($1::text[], $2::text[]) AS args (tenant_id, name)
     USING (tenant_id, name) WHERE instance_id = $3
 """
 BEGIN_LANE = """
@@ -73,13 +73,13 @@ WHERE NOT EXISTS (SELECT 1 FROM runner_link JOIN instance USING (instance_id)
 ON CONFLICT DO NOTHING RETURNING 1
 """
 RELEASE = """
-UPDATE lane SET instance_id = '' FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, name, epoch)
-WHERE lane.tenant_id = given.tenant_id AND lane.name = given.name AND lane.epoch = given.epoch
+UPDATE lane SET instance_id = '' FROM unnest($1::text[], $2::text[], $3::bigint[]) AS args (tenant_id, name, epoch)
+WHERE lane.tenant_id = args.tenant_id AND lane.name = args.name AND lane.epoch = args.epoch
   AND lane.instance_id = $4 RETURNING 1
 """
 PASS_ON = """
-UPDATE lane SET instance_id = $5 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, name, epoch)
-WHERE lane.tenant_id = given.tenant_id AND lane.name = given.name AND lane.epoch = given.epoch
+UPDATE lane SET instance_id = $5 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS args (tenant_id, name, epoch)
+WHERE lane.tenant_id = args.tenant_id AND lane.name = args.name AND lane.epoch = args.epoch
   AND lane.instance_id = $4 RETURNING 1
 """
 ORPHANS = """
@@ -163,7 +163,7 @@ class PostgresLeases(Leases):
         return int(found[0])
 
     async def join(self, instance: Instance, life_ms: int = INSTANCE_LIFE_MS) -> None:
-        if not await self._writer.change(JOIN, held(instance.instance_id), held(instance.address), life_ms):
+        if not await self._writer.change(JOIN, encoded(instance.instance_id), encoded(instance.address), life_ms):
             raise NameTaken(f"There was an instance {instance.instance_id} already.")
 
     async def renew(self, instance_id: str, life_ms: int = INSTANCE_LIFE_MS) -> bool:
@@ -190,19 +190,19 @@ class PostgresLeases(Leases):
         return await self._taking.take(lane, instance_id, runner_id)
 
     async def begin(self, lane: LaneName, instance_id: str, runner_id: str) -> bool:
-        return await self._writer.change(BEGIN_LANE, *held_lane(lane), held(instance_id), held(runner_id))
+        return await self._writer.change(BEGIN_LANE, *encoded_lane(lane), encoded(instance_id), encoded(runner_id))
 
     async def claim(self, lanes: Sequence[tuple[LaneName, str | None]], instance_id: str) -> dict[LaneName, int]:
         return await self._taking.claim(dict(lanes), instance_id)
 
     async def release(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
-        await self._writer.change(RELEASE, *_columns(lanes), held(instance_id))
+        await self._writer.change(RELEASE, *_columns(lanes), encoded(instance_id))
 
     async def pass_on(self, lanes: Sequence[tuple[LaneName, int]], instance_id: str) -> None:
-        await self._writer.change(PASS_ON, *_columns(lanes), held(instance_id), PASSED_ON)
+        await self._writer.change(PASS_ON, *_columns(lanes), encoded(instance_id), PASSED_ON)
 
     async def owned(self, lanes: Sequence[LaneName], instance_id: str) -> dict[LaneName, int]:
-        rows = await self._readers.rows(OWNED, *lane_columns(map(held_lane, lanes)), held(instance_id))
+        rows = await self._readers.rows(OWNED, *lane_columns(map(encoded_lane, lanes)), encoded(instance_id))
         return {LaneName(tenant_id, name): int(epoch) for tenant_id, name, epoch in rows}
 
     async def owner(self, lane: LaneName) -> str | None:
@@ -255,8 +255,8 @@ class PostgresLeases(Leases):
 
 def _columns(lanes: Sequence[tuple[LaneName, int]]) -> tuple[list[str], list[str], list[int]]:
     """Return the tenants, the names and the epochs, in the same order."""
-    return *lane_columns(held_lane(lane) for lane, _ in lanes), [epoch for _, epoch in lanes]
+    return *lane_columns(encoded_lane(lane) for lane, _ in lanes), [epoch for _, epoch in lanes]
 
 
 def _held(values: Sequence[str | int | bytes]) -> Row:
-    return tuple(held(one) if isinstance(one, str) else one for one in values)
+    return tuple(encoded(one) if isinstance(one, str) else one for one in values)

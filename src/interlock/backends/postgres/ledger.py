@@ -24,7 +24,7 @@ from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.faults import NotAPostgresLedger, translate
 from interlock.backends.postgres.reader import PostgresReading
 from interlock.backends.postgres.schema import MOVED, migrate
-from interlock.backends.postgres.texts import held_lane
+from interlock.backends.postgres.texts import encoded_lane
 from interlock.backends.postgres.upkeep import PostgresUpkeep
 from interlock.backends.postgres.writer import Measured, PostgresWriter
 from interlock.ports.clock import Clock
@@ -91,7 +91,7 @@ class PostgresLedger(AuditedLedger, PostgresUpkeep, PostgresReading):
 
     async def take(self, lane: LaneName) -> int:
         async def take(connection: PostgresConnection) -> int:
-            named = held_lane(lane)
+            named = encoded_lane(lane)
             epoch = await connection.fetchval(statements.TAKE_LANE, *named)
             if epoch is None:
                 await connection.execute(statements.NAME_LANE, *named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple
 
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.ports.ledger import LedgerError
 
 Row = tuple[Any, ...]
@@ -22,7 +22,7 @@ class RowOperation(NamedTuple):
     rows: Callable[[Any], Keyed]
     merge: Merge = lambda _old, new: new
     every: Callable[[], LedgerError] | None = None
-    """Creates the exception if the statement does not return a row for every given row."""
+    """Creates the exception if the statement does not return a row for every row passed."""
 
 
 class TableStatement:
@@ -73,5 +73,5 @@ def summed(first: int) -> Merge:
 
 def columns(rows: Iterable[Row]) -> list[list[Any]]:
     """Convert rows to one list for each column, with every text in a form that PostgreSQL can store."""
-    return [[held(value) if isinstance(value, str) else value for value in column]
+    return [[encoded(value) if isinstance(value, str) else value for value in column]
             for column in zip(*rows, strict=True)]

@@ -64,8 +64,8 @@ class MigrationPart(NamedTuple):
     def _within(self, *, after: bool, up_to: bool = False) -> str:
         columns = ", ".join(f"{self.table}.{column}" for column in self.key)
         bounds, number = ["true"], 1
-        for given, sign in ((after, ">"), (up_to, "<=")):
-            if given:
+        for bound, sign in ((after, ">"), (up_to, "<=")):
+            if bound:
                 bounds.append(f"({columns}) {sign} ({', '.join(f'${number + at}' for at in range(len(self.key)))})")
                 number += len(self.key)
         return " AND ".join(bounds)

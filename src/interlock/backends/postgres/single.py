@@ -30,16 +30,16 @@ ON CONFLICT (id) DO UPDATE SET number = excluded.number, heads = excluded.heads,
 WHERE writer.number < excluded.number RETURNING heads
 """
 HELD = """
-SELECT 1 FROM lane JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, name, epoch)
+SELECT 1 FROM lane JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS args (tenant_id, name, epoch)
     USING (tenant_id, name)
-WHERE lane.epoch = given.epoch ORDER BY lane.name FOR SHARE OF lane
+WHERE lane.epoch = args.epoch ORDER BY lane.name FOR SHARE OF lane
 """
 MOVE_HEADS = """
-UPDATE audit_head SET count = given.count, last_hash = given.last_hash, peaks = given.peaks
+UPDATE audit_head SET count = args.count, last_hash = args.last_hash, peaks = args.peaks
 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
-    AS given (tenant_id, count, last_hash, peaks, old_count, old_hash)
-WHERE audit_head.tenant_id = given.tenant_id AND audit_head.count = given.old_count
-  AND audit_head.last_hash = given.old_hash AND NOT audit_head.frozen
+    AS args (tenant_id, count, last_hash, peaks, old_count, old_hash)
+WHERE audit_head.tenant_id = args.tenant_id AND audit_head.count = args.old_count
+  AND audit_head.last_hash = args.old_hash AND NOT audit_head.frozen
 RETURNING 1
 """
 _NUMBER = re.compile(r"\$(\d+)")

@@ -16,7 +16,7 @@ ON CONFLICT (id) DO UPDATE SET number = excluded.number, at = excluded.at
 """
 HOLD_LANES = """
 SELECT lane.tenant_id, lane.name, lane.epoch
-FROM lane JOIN unnest($1::text[], $2::text[]) AS given (tenant_id, name) USING (tenant_id, name)
+FROM lane JOIN unnest($1::text[], $2::text[]) AS args (tenant_id, name) USING (tenant_id, name)
 ORDER BY lane.name FOR SHARE OF lane
 """
 """No other gateway can take these lanes until the transaction has ended."""
@@ -37,14 +37,14 @@ NAME_LANE = "INSERT INTO lane (tenant_id, name, epoch) VALUES ($1, $2, 0) ON CON
 """Also adds the tenant to the row of a gateway that does not know of tenants of lanes (migration 0019)."""
 BEGIN_LANES = """
 INSERT INTO lane (tenant_id, name, epoch)
-SELECT tenant_id, name, 1 FROM unnest($1::text[], $2::text[]) AS given (tenant_id, name)
+SELECT tenant_id, name, 1 FROM unnest($1::text[], $2::text[]) AS args (tenant_id, name)
 ON CONFLICT DO NOTHING RETURNING name
 """
 
 # --- streams ---
 _GROW_STREAMS = """
 INSERT INTO stream (tenant_id, name, head) SELECT tenant_id, name, added
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant_id, name, added)
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS args (tenant_id, name, added)
 ON CONFLICT (tenant_id, name) DO UPDATE SET head = stream.head + excluded.head
 RETURNING id, tenant_id, name, head
 """
@@ -100,7 +100,7 @@ ADD_FILE = """
 INSERT INTO file (tenant_id, session_id, transfer_id, body, objects)
 SELECT tenant_id, session_id, transfer_id, body, string_to_array(objects, chr(10))
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[])
-    AS given (tenant_id, session_id, transfer_id, body, objects)
+    AS args (tenant_id, session_id, transfer_id, body, objects)
 ON CONFLICT (tenant_id, session_id, transfer_id) DO NOTHING
 """
 """Names of objects contain no line feed; arrays of arrays of different lengths do not exist."""
@@ -143,9 +143,9 @@ FROM audit_head WHERE tenant_id = ANY ($1::text[]) ORDER BY tenant_id
 """
 HOLD_HEADS = f"{READ_HEADS} FOR UPDATE OF audit_head"
 PUT_HEADS = """
-UPDATE audit_head SET count = given.count, last_hash = given.last_hash, peaks = given.peaks
-FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS given (tenant_id, count, last_hash, peaks)
-WHERE audit_head.tenant_id = given.tenant_id
+UPDATE audit_head SET count = args.count, last_hash = args.last_hash, peaks = args.peaks
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[]) AS args (tenant_id, count, last_hash, peaks)
+WHERE audit_head.tenant_id = args.tenant_id
 """
 ADD_RECORDS = """
 INSERT INTO audit (tenant_id, seq, hash, body) SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[])

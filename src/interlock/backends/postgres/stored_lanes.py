@@ -9,7 +9,7 @@ from typing import Any
 from interlock.backends import rows
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import PostgresReaders, Row
-from interlock.backends.postgres.texts import held, held_lane, lane_columns
+from interlock.backends.postgres.texts import encoded, encoded_lane, lane_columns
 from interlock.ports.ledger import LaneName
 from interlock.ports.stored_lanes import LaneHistory, LaneQuestion, SessionClock, StoredLane
 from interlock.protocol.identifiers import COMMAND_PREFIX
@@ -56,14 +56,15 @@ async def histories(readers: PostgresReaders, asked: Sequence[LaneQuestion], eve
     if not asked:
         return []
     read_on = [(place, one) for place, one in enumerate(asked) if one.after is not None]
-    tails = [(place, held(one.stream), one.after) for place, one in read_on]
-    about = [(place, held(one.tenant_id), held(subject)) for place, one in enumerate(asked) for subject in one.subjects]
+    tails = [(place, encoded(one.stream), one.after) for place, one in read_on]
+    about = [(place, encoded(one.tenant_id), encoded(subject))
+             for place, one in enumerate(asked) for subject in one.subjects]
     commands = [row for row in about if row[2].startswith(COMMAND_PREFIX)]
     others = [row for row in about if not row[2].startswith(COMMAND_PREFIX)]
-    sealing = [(place, held(one.tenant_id), one.seals_of.encode()) for place, one in enumerate(asked)]
+    sealing = [(place, encoded(one.tenant_id), one.seals_of.encode()) for place, one in enumerate(asked)]
     found = await readers.rows(queries.LANE_HISTORIES, *_columns(tails), events, *_columns(commands),
                                *_columns(others), *_columns(sealing), seals,
-                               [held(one.tenant_id) for _, one in read_on])
+                               [encoded(one.tenant_id) for _, one in read_on])
     of: dict[tuple[int, str], list[Row]] = {}
     for place, part, *row in found:
         of.setdefault((place, part), []).append(tuple(row))
@@ -89,7 +90,7 @@ def _record(tenant_id: str, row: Row) -> AuditRecord:
 
 def _named(asked: Sequence[LaneName]) -> tuple[list[str], list[str]]:
     """Return the tenants and the names of lanes, each lane once."""
-    return lane_columns(held_lane(one) for one in dict.fromkeys(asked))
+    return lane_columns(encoded_lane(one) for one in dict.fromkeys(asked))
 
 
 def _number(row: Row) -> int:

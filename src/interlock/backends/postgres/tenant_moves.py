@@ -11,7 +11,7 @@ import msgspec
 from interlock.backends import entity_rows
 from interlock.backends.postgres import statements
 from interlock.backends.postgres.database import PostgresConnection, Row
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit.audit import FIRST_PREV
 from interlock.command.audit.register import bound
@@ -68,19 +68,19 @@ class HandoverOver(LedgerError):
 
 async def note(connection: PostgresConnection, tenant_id: str, move_id: str, step: MoveStep, life_ms: int) -> None:
     """Record the step of a tenant's move. Raises asyncpg's exceptions."""
-    await connection.execute(NOTE, held(tenant_id), move_id, step, life_ms)
+    await connection.execute(NOTE, encoded(tenant_id), move_id, step, life_ms)
 
 
 async def forget(connection: PostgresConnection, tenant_id: str) -> None:
     """Delete the record of a tenant's move."""
-    await connection.execute(_FORGET, held(tenant_id))
-    await connection.execute(_FORGET_ACKS, held(tenant_id))
+    await connection.execute(_FORGET, encoded(tenant_id))
+    await connection.execute(_FORGET_ACKS, encoded(tenant_id))
 
 
 async def unacknowledged(connection: PostgresConnection, tenant_id: str, move_id: str, step: MoveStep
                          ) -> list[Instance]:
     """Return the live gateways that have not acknowledged a step."""
-    return [Instance(*row) for row in await connection.fetch(UNACKNOWLEDGED, held(tenant_id), move_id, step)]
+    return [Instance(*row) for row in await connection.fetch(UNACKNOWLEDGED, encoded(tenant_id), move_id, step)]
 
 
 async def freeze(connection: PostgresConnection, tenant_id: str, move_id: str, life_ms: int) -> None:
@@ -95,15 +95,15 @@ async def freeze(connection: PostgresConnection, tenant_id: str, move_id: str, l
 
 async def freeze_rows(connection: PostgresConnection, tenant_id: str) -> None:
     """Refuse every commit of its lanes and every record of its log."""
-    await connection.execute(FREEZE_LANES, held(tenant_id))
-    await connection.execute(statements.ADD_HEADS, [held(tenant_id)], FIRST_PREV)
-    await connection.execute(FREEZE_HEAD, held(tenant_id), True)
+    await connection.execute(FREEZE_LANES, encoded(tenant_id))
+    await connection.execute(statements.ADD_HEADS, [encoded(tenant_id)], FIRST_PREV)
+    await connection.execute(FREEZE_HEAD, encoded(tenant_id), True)
 
 
 async def depart(connection: PostgresConnection, tenant_id: str, move_id: str, place: str, gateway_id: str) -> None:
     """Set the tenant's new address; it stays frozen here. Raises HandoverOver if it is open again."""
     record = await _tenant(connection, tenant_id)
-    in_time = await connection.fetchval(_IN_TIME, held(tenant_id), move_id)
+    in_time = await connection.fetchval(_IN_TIME, encoded(tenant_id), move_id)
     if record is None or record.moving != move_id or in_time is None:
         raise HandoverOver(f"The tenant {tenant_id} was not handed over within the time that was announced.")
     await _put(connection, msgspec.structs.replace(record, moving=None, moved_to=place), "tenant_moved", gateway_id)
@@ -146,12 +146,12 @@ async def open_here(connection: PostgresConnection, tenant_id: str, move_id: str
 
 async def _open_rows(connection: PostgresConnection, tenant_id: str) -> None:
     # Orphans at once: a gateway takes over those with a clock.
-    await connection.execute(_THAW_LANES, held(tenant_id), PASSED_ON)
-    await connection.execute(FREEZE_HEAD, held(tenant_id), False)
+    await connection.execute(_THAW_LANES, encoded(tenant_id), PASSED_ON)
+    await connection.execute(FREEZE_HEAD, encoded(tenant_id), False)
 
 
 async def _tenant(connection: PostgresConnection, tenant_id: str) -> TenantRecord | None:
-    row: Row | None = await connection.fetchrow(_TENANT, held(tenant_id))
+    row: Row | None = await connection.fetchrow(_TENANT, encoded(tenant_id))
     return entity_rows.record_of(TENANTS, row) if row is not None else None
 
 

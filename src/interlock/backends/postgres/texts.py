@@ -12,21 +12,21 @@ _ESCAPE = "\U0010fffe"
 correctly."""
 
 
-def held(text: str) -> str:
+def encoded(text: str) -> str:
     """Encode a text so that PostgreSQL can store it."""
     if NUL in text or _ESCAPE in text:
         return text.replace(_ESCAPE, _ESCAPE + "1").replace(NUL, _ESCAPE + "0")
     return text
 
 
-def given(text: str) -> str:
-    """Decode a result of `held`."""
+def decoded(text: str) -> str:
+    """Decode a result of `encoded`."""
     return text.replace(_ESCAPE + "0", NUL).replace(_ESCAPE + "1", _ESCAPE) if _ESCAPE in text else text
 
 
-def held_lane(lane: LaneName) -> LaneName:
-    """Encode a lane's tenant and name as `held` does."""
-    return LaneName(held(lane.tenant_id), held(lane.name))
+def encoded_lane(lane: LaneName) -> LaneName:
+    """Encode a lane's tenant and name as `encoded` does."""
+    return LaneName(encoded(lane.tenant_id), encoded(lane.name))
 
 
 def lane_columns(lanes: Iterable[LaneName]) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ from interlock.backends.postgres.entries import Entries
 from interlock.backends.postgres.operations import TableStatement, columns
 from interlock.backends.postgres.single import HELD, MOVE_HEADS, NOTED, NotAtOnce, Single
 from interlock.backends.postgres.tables import TABLES, controls_apart, operation_of
-from interlock.backends.postgres.texts import held, lane_columns
+from interlock.backends.postgres.texts import encoded, lane_columns
 from interlock.command.audit.audit import (
     CHECKPOINT_FACT,
     FIRST_PREV,
@@ -128,7 +128,7 @@ class CommitGroup:
 
     def tenants(self) -> list[str]:
         """Return the tenants whose audit logs this group writes to, in the order in which their heads are locked."""
-        return sorted({held(draft.tenant_id) for draft, _ in self._drafts})
+        return sorted({encoded(draft.tenant_id) for draft, _ in self._drafts})
 
     def _commuting(self) -> list[TableStatement]:
         """Return the statements. Raises NotAtOnce if one of them concerns rows of another one."""
@@ -144,7 +144,7 @@ class CommitGroup:
         return steps
 
     def _seal_behind(self, single: Single, heads: Mapping[str, AuditHead]) -> None:
-        added = Counter(held(draft.tenant_id) for draft, _ in self._drafts)
+        added = Counter(encoded(draft.tenant_id) for draft, _ in self._drafts)
         tenants = self.tenants()
         for tenant in tenants:
             head = heads.get(tenant)
@@ -162,19 +162,19 @@ class CommitGroup:
 
     def number(self, heads: Sequence[int]) -> None:
         """Fill the receipts from the new heads of the streams, ordered by name."""
-        self._number(dict(zip(sorted({held(write.stream) for write, _ in self._appends}), heads, strict=True)))
+        self._number(dict(zip(sorted({encoded(write.stream) for write, _ in self._appends}), heads, strict=True)))
 
     async def _append(self, connection: PostgresConnection) -> None:
         found = await connection.fetch(statements.APPEND, *self._events())
         self._number(dict(found))
 
     def _events(self) -> list[list[Any]]:
-        added = Counter((held(write.stream), held(write.tenant_id)) for write, _ in self._appends)
+        added = Counter((encoded(write.stream), encoded(write.tenant_id)) for write, _ in self._appends)
         streams = sorted(added)
         left = dict(added)
         events: list[tuple[object, ...]] = []
         for write, _ in self._appends:
-            stream = held(write.stream), held(write.tenant_id)
+            stream = encoded(write.stream), encoded(write.tenant_id)
             left[stream] -= 1
             events.append((write.tenant_id, write.stream, left[stream], write.kind, write.at_ms, write.message_id,
                            write.body))
@@ -182,10 +182,10 @@ class CommitGroup:
                 [added[stream] for stream in streams], *_columns(events)]
 
     def _number(self, heads: Mapping[str, int]) -> None:
-        added = Counter(held(write.stream) for write, _ in self._appends)
+        added = Counter(encoded(write.stream) for write, _ in self._appends)
         last = {name: head - added[name] for name, head in heads.items()}
         for write, receipt in self._appends:
-            name = held(write.stream)
+            name = encoded(write.stream)
             last[name] += 1
             receipt.numbers.append(last[name])
 
@@ -213,13 +213,13 @@ class CommitGroup:
         for _, receipt in self._drafts:
             receipt.audit_seqs.clear()
         for draft, receipt in self._drafts:
-            receipt.audit_seqs.append(logs[held(draft.tenant_id)].seal(draft, made))
+            receipt.audit_seqs.append(logs[encoded(draft.tenant_id)].seal(draft, made))
         return logs, made
 
     def _check_bound(self, heads: dict[str, tuple[int, str | None]]) -> None:
         added = Counter(draft.tenant_id for draft, _ in self._drafts)
         for tenant_id, more in added.items():
-            size, noted = heads[held(tenant_id)]
+            size, noted = heads[encoded(tenant_id)]
             try:
                 self._bound.check(tenant_id, size, noted, more)
             except TailFull as full:

@@ -11,7 +11,7 @@ from interlock.backends.postgres.database import PostgresConnection
 from interlock.backends.postgres.entries import append, begin
 from interlock.backends.postgres.ledger import PostgresLedger
 from interlock.backends.postgres.operations import columns
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.ports.clock import Clock
 from interlock.ports.ledger import LedgerError
 from interlock.ports.transcripts import KeptEntries, Rewrite, TranscriptHeader, TranscriptPage, TranscriptStore
@@ -89,7 +89,7 @@ class PostgresTranscripts(TranscriptStore):
         return found[0] if found is not None else None
 
     async def kept_entries(self, of: Sequence[tuple[str, str, str]]) -> list[KeptEntries | OSError]:
-        asked = [[held(one) for one in column] for column in zip(*of, strict=True)] or [[], [], []]
+        asked = [[encoded(one) for one in column] for column in zip(*of, strict=True)] or [[], [], []]
         try:
             found = await _kept(self._ledger.lane_readers.rows(KEPT_ENTRIES, list(range(len(of))), *asked))
         except OSError as error:
@@ -123,7 +123,8 @@ class PostgresTranscripts(TranscriptStore):
         count = await asyncio.to_thread(lambda: sum(1 for _ in lines))
 
         async def publish(connection: PostgresConnection) -> bool:
-            if await connection.fetchval(PUBLISH, held(session_id), held(agent_id), held(tenant_id), count) is None:
+            names = encoded(session_id), encoded(agent_id), encoded(tenant_id)
+            if await connection.fetchval(PUBLISH, *names, count) is None:
                 return False
             await _add_whole(connection, tenant_id, session_id, lines)
             return True
@@ -148,13 +149,13 @@ class PostgresTranscripts(TranscriptStore):
 
     async def _replace(self, name: tuple[str, str, str], grown_to: int, made: Sequence[bytes], kept: str) -> bool:
         session_id, _, tenant_id = name
-        asked = [held(one) for one in name]
+        asked = [encoded(one) for one in name]
 
         async def replace(connection: PostgresConnection) -> bool:
             if await connection.fetchval(HOLD, *asked) != grown_to:
                 return False
             for statement in (SET_ASIDE, SET_LINES_ASIDE):
-                await connection.execute(statement, held(session_id), held(tenant_id), kept)
+                await connection.execute(statement, encoded(session_id), encoded(tenant_id), kept)
             # Numbers continue after the old ones, so that concurrent appends are detected.
             await connection.fetchval(PUBLISH, *asked, grown_to + len(made))
             await _add_whole(connection, tenant_id, session_id, made)

@@ -9,7 +9,7 @@ import msgspec
 from interlock.backends import sql_upkeep
 from interlock.backends.postgres import queries
 from interlock.backends.postgres.database import PostgresConnection, PostgresReaders
-from interlock.backends.postgres.texts import held
+from interlock.backends.postgres.texts import encoded
 from interlock.backends.postgres.writer import PostgresWriter
 from interlock.ports.upkeep import PrunedRows
 
@@ -49,10 +49,10 @@ class PostgresUpkeep(sql_upkeep.SqlUpkeep[PostgresReaders]):
 
     async def _forget_step(self, tenant_id: str, session_id: str, before_ms: int) -> PrunedRows:
         return await self._writer.run(
-            lambda connection: _forget_step(connection, held(tenant_id), held(session_id), before_ms))
+            lambda connection: _forget_step(connection, encoded(tenant_id), encoded(session_id), before_ms))
 
     async def _delete(self, statement: str, *values: str | int) -> int:
-        stored = [held(one) if isinstance(one, str) else one for one in values]
+        stored = [encoded(one) if isinstance(one, str) else one for one in values]
         return await self._writer.run(lambda connection: _changed(connection, statement, *stored))
 
 

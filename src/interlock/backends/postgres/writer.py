@@ -44,7 +44,7 @@ from interlock.backends.postgres.faults import (
     why_away,
 )
 from interlock.backends.postgres.single import NOTED_NUMBERS, NotAtOnce, NotedChange, Reason
-from interlock.backends.postgres.texts import held_lane, lane_columns
+from interlock.backends.postgres.texts import encoded_lane, lane_columns
 from interlock.backends.postgres.transaction import CommitGroup
 from interlock.command.audit.audit import TailBound
 from interlock.ports import trips
@@ -358,11 +358,11 @@ class PostgresWriter:
     async def _stale(self, connection: PostgresConnection, group: Sequence[_Job]) -> list[LedgerError | None]:
         """Lock the lanes of a group, and return for each batch why it cannot be committed (C-4)."""
         wanted = [job.batch.epochs if job.batch is not None else () for job in group]
-        lanes = list(dict.fromkeys(held_lane(lane) for epochs in wanted for lane, _ in epochs))
+        lanes = list(dict.fromkeys(encoded_lane(lane) for epochs in wanted for lane, _ in epochs))
         found = await connection.fetch(statements.HOLD_LANES, *lane_columns(lanes)) if lanes else []
         newest = {LaneName(tenant_id, name): int(epoch) for tenant_id, name, epoch in found}
-        return [next((_fenced(lane, newest.get(held_lane(lane), 0), epoch) for lane, epoch in epochs
-                      if newest.get(held_lane(lane)) != epoch), None) for epochs in wanted]
+        return [next((_fenced(lane, newest.get(encoded_lane(lane), 0), epoch) for lane, epoch in epochs
+                      if newest.get(encoded_lane(lane)) != epoch), None) for epochs in wanted]
 
     async def _connected(self) -> PostgresConnection:
         """Return the connection, or a new one, on which the last transaction's outcome is determined before anything

@@ -62,12 +62,12 @@ ROWS_A_STEP = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 can cost more than the row. Up to 63 rows are at most three statements of these sizes."""
 
 
-def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, given: Sequence[Sequence[Value]]) -> None:
+def write_rows(connection: SqliteDatabase, table: queries.BufferedTable, rows: Sequence[Sequence[Value]]) -> None:
     """Write rows in their order. Raises SQLite's errors."""
     done = 0
     for size in ROWS_A_STEP:
-        while len(given) - done >= size:
-            connection.execute(table.statement(size), [value for row in given[done : done + size] for value in row])
+        while len(rows) - done >= size:
+            connection.execute(table.statement(size), [value for row in rows[done : done + size] for value in row])
             done += size
 
 

@@ -85,13 +85,13 @@ def login(
     name = contexts.checked_name(on or (before.name if before is not None else contexts.name_for(address)))
     if directory is not None and not directory.startswith("/"):
         raise usage(f"The directory {directory!r} is not absolute.", "Write it as it is on the runner's host.")
-    given = ca or (Path(before.ca) if before is not None and before.ca else None)
-    there = _Gateway(address, place, given)
+    ca_file = ca or (Path(before.ca) if before is not None and before.ca else None)
+    there = _Gateway(address, place, ca_file)
     means = _Login(there, place, opens=not no_open)
     made = (means.with_code(name, code) if code is not None else means.with_key(name) if key
             else means.at_issuer(name, issuer))
     made = msgspec.structs.replace(
-        made, ca=str(given.expanduser().absolute()) if given is not None else "",
+        made, ca=str(ca_file.expanduser().absolute()) if ca_file is not None else "",
         directory=directory if directory is not None else before.directory if before is not None else "")
     with contexts.changing(place):
         contexts.write(place, contexts.read(place).with_(made).using(name))
@@ -281,7 +281,7 @@ def _asked_key() -> str:
     """Prompt for a key without echo, or read it from a pipe: on a command line others would see it. Raises Trouble."""
     text = getpass.getpass("key: ") if is_terminal(sys.stdin) else sys.stdin.read(MAX_KEY_CHARS)
     if not text.strip():
-        raise usage("No key was given.", "Type it, or pipe it in: interlock login URL --key < key.txt")
+        raise usage("No key was entered.", "Type it, or pipe it in: interlock login URL --key < key.txt")
     return text.strip()
 
 

@@ -209,8 +209,8 @@ def _some(ids: tuple[str, ...], noun: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _covers(**given: str | bool | None) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value}
+def _covers(**fields: str | bool | None) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
 
 
 def _remembering(always: str | None, match: dict[str, Any]) -> dict[str, Any]:

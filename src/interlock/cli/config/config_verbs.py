@@ -28,7 +28,7 @@ def check(*, json: Json = False, where: Here = NOWHERE) -> int:
         print_sentence(f"ok: {path}" if path.exists() else f"ok: {path} does not exist, so everything is as shipped")
         for rule in load_config(where).policy.rules:
             if is_broad(rule):
-                say(f"the rule {one_line(rule.name)} allows whatever the tools that it names are given; say what with "
+                say(f"the rule {one_line(rule.name)} allows any input of the tools that it names; limit it with "
                     "words, path or url, unless you mean that", "bold", "the rule")
             if (glob := rule.command_like_glob()) is not None:
                 say(f"the rule {one_line(rule.name)}: {not_a_glob(glob)}", "bold", "the rule")

@@ -104,9 +104,9 @@ def locate(where: Where) -> Address:
 def _logged_in(context: Context, where: Where) -> Address:
     """Return the address of a context, with its credential renewed if it ends soon."""
     ca = where.ca or (Path(context.ca) if context.ca else None)
-    given = os.environ.get("INTERLOCK_KEY")
-    if given is not None:
-        return Address(context.url, checked_key(given), context=context, ca=ca)
+    key = os.environ.get("INTERLOCK_KEY")
+    if key is not None:
+        return Address(context.url, checked_key(key), context=context, ca=ca)
     fresh = renewal.fresh(context, where.directory())
     return Address(fresh.url, fresh.credential, context=fresh, ca=ca)
 

@@ -68,7 +68,7 @@ def doctor(*, json: Json = False, where: Here = NOWHERE) -> int:
         print_json(msgspec.json.encode({"ok": not bad, "checks": [one._asdict() for one in findings]}))
         return ExitStatus.FAILED if bad else ExitStatus.DONE
     bad = False
-    for one in examine(where):  # Each at once: a gateway that hangs is given up after some seconds.
+    for one in examine(where):  # Each at once: a gateway that hangs times out after some seconds.
         bad = bad or not one.ok
         word, style = ("ok", "green") if one.ok else ("problem", "red")
         remedy = f" {one.remedy}" if not one.ok else ""

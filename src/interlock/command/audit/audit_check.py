@@ -67,7 +67,7 @@ class _Check:
         checkpoint covers yet. In an export such a record is not vouched for, and excuses nothing."""
         self._key = public_key
         self._rows = rows
-        self._given_head = head
+        self._expected_head = head
         """A line known to be the checkpoint, however damaged."""
         self._tenant: str | None = None
         self._count = 0
@@ -98,7 +98,7 @@ class _Check:
         line = next(lines, None)
         while line is not None:
             following = next(lines, None)
-            if line is self._given_head or lines_.looks_like_checkpoint(line, last=following is None):
+            if line is self._expected_head or lines_.looks_like_checkpoint(line, last=following is None):
                 signed = self._check_head(line, others)
                 if following is not None:
                     raise _Found(Tampering.INSERTED, self._count + 1, "Lines follow the checkpoint.")
@@ -184,7 +184,7 @@ class _Check:
             raise _Found(Tampering.BAD_SIGNATURE, None, "The checkpoint is not in the form it was written in.")
         if self._key is not None and not is_genuine(head, self._key):
             raise _Found(Tampering.BAD_SIGNATURE, None, f"The checkpoint of {head.origin} does not bear the signature "
-                         "of the key given.")
+                         "of the key passed.")
         if self._tenant is not None and head.tenant_id != self._tenant:
             raise _Found(Tampering.BAD_SIGNATURE, None, "The checkpoint is that of another tenant's log.")
         self._tenant = head.tenant_id
@@ -225,7 +225,7 @@ def good(tenant_id: str | None, count: int, signed: int, last_hash: str, erased:
     open_ = count - signed
     message = unbroken(count, open_, erased)
     if not checked:
-        message += " No public key was given, so the signature was not checked."
+        message += " No public key was passed, so the signature was not checked."
     return AuditReport(ok=True, tenant_id=tenant_id, records=count, not_yet_signed=open_, message=message,
                        erased=erased,
                        signature_checked=checked, last_hash=last_hash)

@@ -59,7 +59,7 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
     erased: int = 0
     """Records whose personal data was erased, documented by a record (U-4)."""
     signature_checked: bool = False
-    """False if no public key was given: then the checkpoint proves nothing by itself."""
+    """False if no public key was passed: then the checkpoint proves nothing by itself."""
     seq: int | None = None
     kind: Tampering | None = None
     message: str = ""

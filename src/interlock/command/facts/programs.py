@@ -104,7 +104,7 @@ _ARGUMENT_FILES = frozenset({
     "ar", "cc", "clang", "clang++", "dotnet", "g++", "gcc", "java", "javac", "ld", "mypy", "py.test", "pylint",
     "pytest", "ruff", "rustc", "swiftc", "tsc",
 })
-"""Programs that read options from a file, given as `@file`."""
+"""Programs that read options from a file, passed as `@file`."""
 _GO = frozenset({
     "C", "asmflags", "blockprofile", "c", "compiler", "coverprofile", "cpuprofile", "exec", "gccgoflags", "gcflags",
     "ldflags", "memprofile", "modfile", "mutexprofile", "o", "outputdir", "overlay", "pkgdir", "toolexec", "trace",

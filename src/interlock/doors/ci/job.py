@@ -17,7 +17,7 @@ DRAIN_S = 10.0
 """Time to wait for the last frames of a command that has ended."""
 STILL_S = 300.0
 """After this time without a line, a line reports that the job continues: some CI systems end a silent job."""
-OVERDUE_REASON = "an approval was not given within the pipeline's limit"
+OVERDUE_REASON = "an approval was not granted within the pipeline's limit"
 ENDED_BADLY = frozenset({"failed", "timed_out", "canceled", "rejected", "expired"})
 Write = Callable[[str], None]
 

@@ -45,7 +45,7 @@ def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept
     lane.advance_to(0)
     if lane.approvals:
         expire_overdue(lane)
-    answers = [apply(lane, given, at, kept) for at, given in enumerate(inputs)]
+    answers = [apply(lane, input_, at, kept) for at, input_ in enumerate(inputs)]
     lane.advance_to(len(inputs))
     if lane.commands.interrupting:
         interrupt(lane)
@@ -57,12 +57,12 @@ def decide(lane: Lane, inputs: Sequence[LaneInput], conditions: Conditions, kept
     return answers
 
 
-def apply(lane: Lane, given: LaneInput, at: int, kept: Kept) -> Any:
+def apply(lane: Lane, input_: LaneInput, at: int, kept: Kept) -> Any:
     """Apply one input of a decision; returns its answer."""
     lane.advance_to(at)
     written = len(lane.out.writes)
     try:
-        answer = HANDLERS[type(given)](lane, given)
+        answer = HANDLERS[type(input_)](lane, input_)
     except Problem as problem:
         if len(lane.out.writes) != written:
             raise

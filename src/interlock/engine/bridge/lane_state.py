@@ -157,7 +157,7 @@ class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
     close_deadline_ms: int | None = None
     """Deadline for the runner to close the session after a fatal error."""
     lost_turn: str = ""
-    """The turn that was open when its agent was given up as lost (C-7)."""
+    """The turn that was open when its agent was declared lost (C-7)."""
     orphan: Orphan | None = None
     """A turn that must end before the next prompt is sent (T-1)."""
     cancels: dict[str, list[str]] = {}

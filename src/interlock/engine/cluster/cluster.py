@@ -88,7 +88,7 @@ class Cluster(Room):
         self._serving: list[Subscription] = []
         self._receivers: dict[str, list[Receive]] = {}
         self._unread: set[asyncio.Task[None]] = set()
-        self._given_back: list[Hold] = []
+        self._released: list[Hold] = []
         self._passed_on: list[Hold] = []
         self._duties: set[LaneName] = set()
         self._beats = 0
@@ -164,7 +164,7 @@ class Cluster(Room):
     async def beat(self) -> None:
         """Return unneeded lanes, and periodically read everything again. Raises LedgerError, BusError."""
         await self._hand_over(self._passed_on, self._leases.pass_on)
-        await self._hand_over(self._given_back, self._leases.release)
+        await self._hand_over(self._released, self._leases.release)
         self._beats += 1
         if self._beats % LOOK_EVERY_BEATS == 0:
             self.read_again()
@@ -219,7 +219,7 @@ class Cluster(Room):
             self.on_death()
             if self._holder is not None:
                 await self._holder.let_go()
-            self._given_back.clear()
+            self._released.clear()
             self._passed_on.clear()  # The lanes of dead gateways are found without it.
             hints = self._serving[0]
             for serving in self._serving[1:]:
@@ -262,7 +262,7 @@ class Cluster(Room):
         return FIRST_EPOCH if had else None
 
     def give_back(self, lane: LaneName, epoch: int) -> None:
-        self._given_back.append((lane, epoch))
+        self._released.append((lane, epoch))
 
     def pass_on(self, lane: LaneName, epoch: int) -> None:
         self._passed_on.append((lane, epoch))

@@ -115,40 +115,40 @@ class LaneShell:
         """Stop sending to the runner: its link has closed."""
         self.link = None
 
-    async def call(self, given: LaneInput, remember: Callable[[Any], IdempotencyRecord] | None = None,
+    async def call(self, input_: LaneInput, remember: Callable[[Any], IdempotencyRecord] | None = None,
                    keep: Keep | None = None) -> Any:
         """Decide an input and wait until it is durable; returns the answer. `remember` makes the row that answers a
         repeated request, `keep` any further rows to store with the answer. Raises Problem, including Unavailable."""
         if self.over:
-            return await (await self._successor()).call(given, remember, keep)
+            return await (await self._successor()).call(input_, remember, keep)
         if remember is not None:
             keep = partial(_remembered, remember)
-        return await self._decided(given, keep)
+        return await self._decided(input_, keep)
 
-    async def attach(self, link: LaneRunnerLink, given: LaneInput) -> None:
+    async def attach(self, link: LaneRunnerLink, input_: LaneInput) -> None:
         """Decide that the runner is attached, then send it the unconfirmed control frames, in order."""
         if self.over:
-            await (await self._successor()).attach(link, given)
+            await (await self._successor()).attach(link, input_)
             return
-        await self._decided(given, link=link)
+        await self._decided(input_, link=link)
 
-    def send(self, given: LaneInput, then: Callable[[Any], None] | None = None) -> None:
+    def send(self, input_: LaneInput, then: Callable[[Any], None] | None = None) -> None:
         """Queue an input, to be decided after the waiting ones. `then` is called with the durable answer; not at all if
         it is a Problem, or never becomes durable."""
         reply: asyncio.Future[Any] | None = None
         if then is not None:
             reply = asyncio.get_running_loop().create_future()
             reply.add_done_callback(partial(_when_durable, then))
-        self.push(Job(given, reply))
+        self.push(Job(input_, reply))
 
-    async def _decided(self, given: LaneInput, keep: Keep | None = None, link: LaneRunnerLink | None = None) -> Any:
+    async def _decided(self, input_: LaneInput, keep: Keep | None = None, link: LaneRunnerLink | None = None) -> Any:
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         waits = trips.CURRENT.get()
         if waits is None:
-            self.push(Job(given, reply, keep, link))
+            self.push(Job(input_, reply, keep, link))
             return await reply
         begun_at, spent = waits.in_a_row, Trips()
-        self.push(Job(given, reply, keep, link, spent))
+        self.push(Job(input_, reply, keep, link, spent))
         try:
             return await reply
         finally:
@@ -291,13 +291,13 @@ class LaneShell:
 
     def _publish(self, numbers: list[int]) -> None:
         lane, viewers = self.lane, self._lanes.viewers
-        given = iter(numbers)
+        next_number = iter(numbers)
         own = burst_of = lane.stream
         burst: list[Durable] = []
         for item in lane.out.published:
             if isinstance(item, LaneEvent):
                 event, frame = item
-                n = next(given)
+                n = next(next_number)
                 if event.stream == own:
                     self.delivered = n
                 if not viewers.relayed and event.stream not in viewers.topics:

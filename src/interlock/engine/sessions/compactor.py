@@ -205,8 +205,8 @@ class Compactor:
             if isinstance(answer, CompactionVeto):
                 raise Problem("Conflict", f"A hook canceled the compaction: {answer.reason}")
             request = compaction.CompactionRequest(made, view.tip, "manual", principal.who, instructions)
-            given = CompactionRequested(request, read.prepared, instructions, answer.summary if answer else None)
-            asked: compaction.RequestedCompaction | None = await shell.call(given, remember)
+            input_ = CompactionRequested(request, read.prepared, instructions, answer.summary if answer else None)
+            asked: compaction.RequestedCompaction | None = await shell.call(input_, remember)
             if asked is not None:
                 return asked
         raise Problem("Conflict", "The conversation keeps changing; compact it when no turn runs")
@@ -279,8 +279,8 @@ async def ask_to_compact(
     """Compact on request, in a context of the agent or of the gateway. Returns when the request is durable and visible
     in the session, or its summary is appended (V-2). Raises Problem."""
 
-    given = AgentCompaction(principal, instructions, compactor is not None)
-    asked: compaction.RequestedCompaction | None = await shell.call(given, remember)
+    input_ = AgentCompaction(principal, instructions, compactor is not None)
+    asked: compaction.RequestedCompaction | None = await shell.call(input_, remember)
     if asked is None:
         assert compactor is not None
         asked = await compactor.compact(principal, shell, instructions, remember)

@@ -190,9 +190,9 @@ class TranscriptDesk:
             raise Problem("Unavailable", f"The branch below {entry_id} cannot be seen in the transcript yet")
         return added
 
-    async def _add(self, given: EntryAdded, record: SessionRecord, remember: Callable[[Added], IdempotencyRecord]
+    async def _add(self, input_: EntryAdded, record: SessionRecord, remember: Callable[[Added], IdempotencyRecord]
                    ) -> Added:
-        entry_id = given.entry_id
+        entry_id = input_.entry_id
         if (await self.tree(record)).place(entry_id) is None:
             raise Problem("NotFound", f"The transcript of session {record.session_id} has no entry {entry_id}",
                           hint="List them with `GET /v1/sessions/{id}/tree`.")
@@ -202,7 +202,7 @@ class TranscriptDesk:
         def named(answer: tuple[str, str | None]) -> Added:
             return Added(record.session_id, *answer)
 
-        return named(await shell.call(given, lambda answer: remember(named(answer))))
+        return named(await shell.call(input_, lambda answer: remember(named(answer))))
 
     # --- sessions ---
     async def fork(self, principal: Principal, record: SessionRecord, entry_id: str | None,

@@ -38,11 +38,11 @@ class PushConfigs:
         if STATES[command.state] in TERMINAL:
             raise A2AError("UNSUPPORTED_OPERATION", f"The task {command.id} has ended: {command.state}. Get it.")
         config_id = config.id or hashlib.sha256(config.url.encode()).hexdigest()[:16]
-        given = config.authentication
+        receiver = config.authentication
         me = await self._me()
         push = TaskPush(config_id=config_id, task_id=command.id, url=config.url, origin=self._origin,
-                        key_id=me.key_id, token=config.token, scheme=given.scheme if given else "",
-                        credentials=given.credentials if given else "")
+                        key_id=me.key_id, token=config.token, scheme=receiver.scheme if receiver else "",
+                        credentials=receiver.credentials if receiver else "")
         await self._served().put(_named(me), command, push)
         return _shown(push)
 

@@ -358,10 +358,10 @@ class Intake:
         shell.push(Job(InvalidFrameReceived(after, wire, raw, error.code, sentence), size_bytes=len(raw)))
         await shell.inbox.room()
 
-    async def _push(self, session_id: str, given: LaneInput) -> None:
+    async def _push(self, session_id: str, input_: LaneInput) -> None:
         shell = await self._lane(session_id)
         if shell is not None:
-            shell.send(given)
+            shell.send(input_)
             await shell.inbox.room()
 
     def _heartbeat(self, heartbeat: p.RunnerHeartbeat, written_at: str) -> None:

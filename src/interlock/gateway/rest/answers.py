@@ -63,12 +63,12 @@ def _written(value: str) -> bytes:
 def raw_answer(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None,
                media: bytes = b"application/json") -> HttpResponse:
     """Return the response with encoded JSON."""
-    given = {b"cache-control": b"no-store"}
+    fields = {b"cache-control": b"no-store"}
     for name, value in headers.items() if headers is not None else ():
-        given[_small(name)] = _written(value)
-    given.setdefault(b"content-length", b"%d" % len(body))
-    given.setdefault(b"content-type", media)
-    return HttpResponse(body, status, [*given.items()])
+        fields[_small(name)] = _written(value)
+    fields.setdefault(b"content-length", b"%d" % len(body))
+    fields.setdefault(b"content-type", media)
+    return HttpResponse(body, status, [*fields.items()])
 
 
 @lru_cache(NAMES_KEPT)

@@ -46,7 +46,7 @@ def place(scope: str, text: str, name: str = "since") -> str:
     if not value or check != _check(scope, value) or cursor(scope, value) != text:
         raise Problem("InvalidPayload", "The cursor is malformed, or belongs to another stream.",
                       errors=(Place(name, "not a cursor of this stream"),),
-                      hint="Use `next_cursor` or an SSE id as it was given, or leave it out to begin at the start.")
+                      hint="Use `next_cursor` or an SSE id as it was returned, or leave it out to begin at the start.")
     return value
 
 

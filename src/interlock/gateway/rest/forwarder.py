@@ -226,7 +226,7 @@ def _unavailable(attempts: _Attempts) -> Problem:
         where = ("" if isinstance(failed, _TooLate) else
                  "Another gateway of the cluster has this session, and no answer came from it: ")
         detail = f"{where}{failed} {done}."
-        hint = "Send it again under the same idempotency key: if it was done, that answer is given again."
+        hint = "Send it again under the same idempotency key: if it was done, that answer is returned again."
     return Problem("Unavailable", detail, hint=hint, headers={"Retry-After": str(AWAY_RETRY_S)})
 
 

@@ -144,7 +144,7 @@ def listen(host: str, port: int, *, public: bool = False, unread_ms: int = UNREA
     except OSError as error:
         listener.close()
         raise BindRefused(f"{host}:{port} cannot be listened on: {error.strerror}; is a gateway running already? "
-                          "Another port is given with --port, or set with `gateway.port`.") from None
+                          "Choose another port with --port, or set `gateway.port`.") from None
     listener.setblocking(False)
     return listener
 

@@ -65,7 +65,7 @@ class AnnouncedCall:
         self.delegates_to = delegates_to
         """The subagent that it starts; "" if none."""
         self.started_ms = started_ms
-        """When it began, on the clock that `result` is given the time of."""
+        """When it began, on the clock whose time is passed to `result`."""
         self.refusal: Literal["denied", "cancelled"] | None = None
         """Why a request of it was not allowed; None if none was refused."""
         self.asked = False

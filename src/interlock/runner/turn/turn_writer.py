@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.ports.agent import AgentQuestion, CompactionFailed, GivenFile, InteractionAnswer, TurnUsage
+from interlock.ports.agent import AgentFile, AgentQuestion, CompactionFailed, InteractionAnswer, TurnUsage
 from interlock.ports.outbox import CloseBlock
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
@@ -229,7 +229,7 @@ class StoredTurnWriter:
         named = {"transfer_id": whole[0].payload.transfer_id} if whole else {}
         return [*whole, self._journal.frame("tool.invoke.result", result, {**call.metadata, **named}), *closings]
 
-    async def file(self, file: GivenFile, invocation_id: str | None = None) -> None:
+    async def file(self, file: AgentFile, invocation_id: str | None = None) -> None:
         """Send a file to the user, in chunks that are written together (E-5)."""
         async with self._order:
             if self._finished:
@@ -240,11 +240,11 @@ class StoredTurnWriter:
                 return
             await self._send(self._blocks.close())
             call = self._calls.get(invocation_id or "")
-            given = File(sound(file.name), sound(file.media_type), file.data, "output" if call is None else "tool")
+            sent = File(sound(file.name), sound(file.media_type), file.data, "output" if call is None else "tool")
             metadata = {"silent": True} if self._turn.silent else {}
             if call is not None:
                 metadata = {**call.metadata, "invocation_id": call.invocation_id}
-            await self._journal.write(*file_frames(self._journal, given, metadata))
+            await self._journal.write(*file_frames(self._journal, sent, metadata))
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:
         """Ask for permission (A-5). Never raises for a no; any error on the way is a no."""

@@ -38,7 +38,7 @@ class BadChat(ValueError):
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[[bindings]]`: chats that match all given fields are routed to `agent` (R-3)."""
+    """`[[bindings]]`: chats that match all fields that are set are routed to `agent` (R-3)."""
 
     agent: str
     channel: str | None = None

@@ -12,7 +12,7 @@ from interlock.session.store.entry import SendPolicy
 
 
 class SendRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """`[[session.sendPolicy.rules]]`: chats that match all given fields are answered, or not."""
+    """`[[session.sendPolicy.rules]]`: chats that match all fields that are set are answered, or not."""
 
     action: SendPolicy
     channel: str | None = None

@@ -189,7 +189,7 @@ class TranscriptFold:
                 self._noes[name] = _No("the gateway", "no one answered in time")
             case p.InteractionResolved():
                 if payload.outcome != "allowed":
-                    why = {"expired": "no one answered in time", "void": "the question was given up"}
+                    why = {"expired": "no one answered in time", "void": "the question was withdrawn"}
                     refused = self._noes.get(name) or _No(payload.by or "the runner", why.get(payload.outcome))
                     self._refusals[self._asked.get(name, "")] = refused
 

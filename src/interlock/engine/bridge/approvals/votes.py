@@ -160,7 +160,7 @@ def _supersede(
     verdict = policy.decide(subject)
     if verdict.effect == "deny":
         raise Problem("Forbidden", f"Policy rule {verdict.rule} denies the changed input: "
-                      f"{verdict.reason or 'no reason given'}")
+                      f"{verdict.reason or 'no reason'}")
     terms = _terms(old, verdict)
     check(msgspec.structs.replace(changed, votes=[], **terms), ballot)
     opened = open_approval(

@@ -35,9 +35,9 @@ _ORDERS: dict[str, Callable[[Lane, Principal, CommandBody], Command]] = {
 }
 
 
-def accept(lane: Lane, given: CommandSubmitted) -> Command | Problem:
+def accept(lane: Lane, input_: CommandSubmitted) -> Command | Problem:
     """Accept a command of any type (C-0). Raises Problem."""
-    body, principal = given.body, given.principal
+    body, principal = input_.body, input_.principal
     if body.type == "execute":
         return submit(lane, principal, body)
     if body.type == "cancel":  # A cancel needs no approval (C-2).
@@ -87,7 +87,7 @@ def _submit(lane: Lane, principal: Principal, body: CommandBody, origin: SentBy)
     verdict, by_asking, by_box = lane.conditions.policy.judge(on)
     if verdict.effect == "deny":
         lane.audit("reject", who, {"rule": verdict.rule, "digest": digest})
-        return Problem("Forbidden", f"Policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
+        return Problem("Forbidden", f"Policy rule {verdict.rule} denies it: {verdict.reason or 'no reason'}")
     required = body.approval.required if body.approval is not None else 0
     # A landing sends the agent nothing: approvers decide on its own question (H-17).
     asks = (verdict.effect == "ask" and not payload.land) or required > 0

@@ -57,7 +57,7 @@ def under_policy(lane: Lane, policy: RuleSet, verb: LaneVerb, do: Callable[[], T
     granted: ApprovalRecord | None = None
     if verdict.effect == "deny":
         lane.audit("reject", verb.principal.who, {"verb": verb.name, "rule": verdict.rule, "digest": digest})
-        return Problem("Forbidden", f"Policy rule {verdict.rule} denies it: {verdict.reason or 'no reason given'}")
+        return Problem("Forbidden", f"Policy rule {verdict.rule} denies it: {verdict.reason or 'no reason'}")
     if verdict.effect == "ask":
         same = [record for record in _held(lane) if record.approval.digest == digest
                 and record.approval.requested_by == verb.principal.actor and record.expires_ms > lane.now]

@@ -36,47 +36,47 @@ def lane_status(lane: Lane) -> ChatStatus:
     )
 
 
-def message(lane: Lane, given: i.ChatMessageReceived) -> Received | Problem:
+def message(lane: Lane, input_: i.ChatMessageReceived) -> Received | Problem:
     """Queue a chat's message as a command, or stay silent if policy requires it (R-4)."""
-    who = given.principal.who
-    if given.begins:
-        entries.begin_again(lane, who, given.before, given.cause or "first", given.model)
-    entries.describe(lane, {**given.described, "chatType": given.chat.chat_type,
-                            "provider": given.chat.channel.lower()})
-    received = Received(session_id=lane.state.session_id, session_key=given.key, reset=given.cause)
-    if given.body is None:
+    who = input_.principal.who
+    if input_.begins:
+        entries.begin_again(lane, who, input_.before, input_.cause or "first", input_.model)
+    entries.describe(lane, {**input_.described, "chatType": input_.chat.chat_type,
+                            "provider": input_.chat.channel.lower()})
+    received = Received(session_id=lane.state.session_id, session_key=input_.key, reset=input_.cause)
+    if input_.body is None:
         lane.state.note_message(lane.wall, person=True)
         return received
-    if not may_send(given.sending, lane.state.entry.send_policy, given.chat, given.key):
-        entries.record_unanswered(lane, who, given.body)
+    if not may_send(input_.sending, lane.state.entry.send_policy, input_.chat, input_.key):
+        entries.record_unanswered(lane, who, input_.body)
         return msgspec.structs.replace(received, denied=True)
-    command = submission.submit(lane, given.principal, given.body)
+    command = submission.submit(lane, input_.principal, input_.body)
     if isinstance(command, Problem):
         return command
     return msgspec.structs.replace(received, command_id=command.id)
 
 
-def system_message(lane: Lane, given: i.SystemMessageReceived) -> Received | Problem:
+def system_message(lane: Lane, input_: i.SystemMessageReceived) -> Received | Problem:
     """Queue the message of a cron job or a hook as a command (I-2)."""
-    received = Received(session_id=lane.state.session_id, session_key=given.key)
-    chat = Chat(given.origin, "direct")
-    if not may_send(given.sending, lane.state.entry.send_policy, chat, given.key):
-        entries.record_unanswered(lane, given.principal.who, given.body, person=False)
+    received = Received(session_id=lane.state.session_id, session_key=input_.key)
+    chat = Chat(input_.origin, "direct")
+    if not may_send(input_.sending, lane.state.entry.send_policy, chat, input_.key):
+        entries.record_unanswered(lane, input_.principal.who, input_.body, person=False)
         return msgspec.structs.replace(received, denied=True)
-    command = submission.submit(lane, given.principal, given.body, given.origin)
+    command = submission.submit(lane, input_.principal, input_.body, input_.origin)
     if isinstance(command, Problem):
         return command
     return msgspec.structs.replace(received, command_id=command.id)
 
 
-def word(lane: Lane, given: i.ChatWord) -> Received:
+def word(lane: Lane, input_: i.ChatWord) -> Received:
     """Answer a chat command to the gateway itself (V-1)."""
-    silent = not may_send(given.sending, lane.state.entry.send_policy, given.chat, given.key)
-    if given.name == "stop":
-        reply = stopped_text(stop_all(lane, given.principal.who))
+    silent = not may_send(input_.sending, lane.state.entry.send_policy, input_.chat, input_.key)
+    if input_.name == "stop":
+        reply = stopped_text(stop_all(lane, input_.principal.who))
     else:
         reply = status_text(lane_status(lane))
-    return Received(session_id=lane.state.session_id, session_key=given.key, reply=None if silent else reply,
+    return Received(session_id=lane.state.session_id, session_key=input_.key, reply=None if silent else reply,
                     denied=silent)
 
 

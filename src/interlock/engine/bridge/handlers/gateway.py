@@ -33,74 +33,74 @@ class ContextView(NamedTuple):
     instructions: str | None
 
 
-def tick(lane: Lane, _given: i.ClockTicked) -> None:
+def tick(lane: Lane, _input: i.ClockTicked) -> None:
     """Run everything that is due."""
     clocks.tick(lane)
 
 
-def look(lane: Lane, _given: i.StartLooked) -> None:
+def look(lane: Lane, _input: i.StartLooked) -> None:
     """Decide nothing: waiting work is checked after every decision."""
 
 
-def review_budgets(lane: Lane, _given: i.BudgetsChanged) -> None:
+def review_budgets(lane: Lane, _input: i.BudgetsChanged) -> None:
     """Check the lane's work against its budgets again (P-7)."""
     budget_decisions.review(lane)
 
 
-def review_trust(lane: Lane, _given: i.RulesChanged) -> None:
+def review_trust(lane: Lane, _input: i.RulesChanged) -> None:
     """Answer questions about workspace files that a rule allows now (H-13)."""
     workspace_trust.review(lane, lane.conditions.policy)
 
 
-def refuse_rows(lane: Lane, given: i.RowsDiffered) -> None:
+def refuse_rows(lane: Lane, input_: i.RowsDiffered) -> None:
     """Void, cancel or fail what differs (H-5)."""
-    mismatch.refuse(lane, given.findings)
+    mismatch.refuse(lane, input_.findings)
 
 
-def refuse_seals(lane: Lane, given: i.SealsBroken) -> None:
+def refuse_seals(lane: Lane, input_: i.SealsBroken) -> None:
     """Send no frame that differs (H-5)."""
-    seals.refuse(lane, given.broken)
+    seals.refuse(lane, input_.broken)
 
 
-def close_all_unstarted(lane: Lane, _given: i.UnstartedClosed) -> list[str]:
+def close_all_unstarted(lane: Lane, _input: i.UnstartedClosed) -> list[str]:
     """Close commands that may have run already; returns their ids (C-7)."""
     return close_unstarted(lane)
 
 
-def view(lane: Lane, _given: i.ContextViewed) -> ContextView:
+def view(lane: Lane, _input: i.ContextViewed) -> ContextView:
     """Return what a compaction depends on."""
     context = lane.state.context
     return ContextView(context.leaf, context.due, False, lane.state.agent_id, lane.limits.compaction.settings,
                        compaction.window(lane), context.calibration, lane.state.context_tokens, context.instructions)
 
 
-def give_up_context(lane: Lane, given: i.ContextUnreadable) -> None:
+def give_up_context(lane: Lane, input_: i.ContextUnreadable) -> None:
     """Continue without a compaction; cancel the command that waits for an unreadable conversation."""
-    compaction.nothing_to_do(lane, given.sentence)
-    if given.lasting is not None:
-        context_unreadable(lane, given.lasting)
+    compaction.nothing_to_do(lane, input_.sentence)
+    if input_.lasting is not None:
+        context_unreadable(lane, input_.lasting)
 
 
-def looked(lane: Lane, given: i.ContextLooked) -> bool:
+def looked(lane: Lane, input_: i.ContextLooked) -> bool:
     """Return whether the context is to be compacted now (Z-2)."""
-    return compaction.looked(lane, given.seen)
+    return compaction.looked(lane, input_.seen)
 
 
-def prepare(lane: Lane, given: i.ContextPrepared) -> None:
+def prepare(lane: Lane, input_: i.ContextPrepared) -> None:
     """Store the context for the next prompt; if it is out of date, it is requested again."""
-    if given.prepared.leaf == lane.state.context.leaf:
-        lane.keep_context(given.prepared)
+    if input_.prepared.leaf == lane.state.context.leaf:
+        lane.keep_context(input_.prepared)
 
 
-def drop_compaction(lane: Lane, given: i.CompactionDropped) -> None:
+def drop_compaction(lane: Lane, input_: i.CompactionDropped) -> None:
     """Continue with the context as it is."""
-    compaction.nothing_to_do(lane, given.sentence)
+    compaction.nothing_to_do(lane, input_.sentence)
 
 
-def plan_compaction(lane: Lane, given: i.CompactionPlanned) -> None:
+def plan_compaction(lane: Lane, input_: i.CompactionPlanned) -> None:
     """Request the planned compaction, or append a hook's summary, if the compaction is still due (Z-4)."""
-    request, summary = given.request, given.summary
-    if lane.state.context.due != given.due:
+    request, summary = input_.request, input_.summary
+    if lane.state.context.due != input_.due:
         return
     try:
         if summary is not None and request.cause != "overflow":
@@ -111,7 +111,7 @@ def plan_compaction(lane: Lane, given: i.CompactionPlanned) -> None:
         if fault is not None:
             compaction.nothing_to_do(lane, f"the hook's answer was not taken: {fault}")
             return
-        compaction.request(lane, request, given.prepared, summary)
+        compaction.request(lane, request, input_.prepared, summary)
     except compaction.ConversationMoved:
         return  # It is planned again, since it is still due.
     except TransferRefused as refused:

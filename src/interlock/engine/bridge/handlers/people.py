@@ -20,43 +20,43 @@ from interlock.protocol.resources import Approval
 from interlock.session.transfers import TransferRefused
 
 
-def vote(lane: Lane, given: i.VoteCast) -> Approval | Problem | None:
+def vote(lane: Lane, input_: i.VoteCast) -> Approval | Problem | None:
     """Count a vote (P-3); None if the approval is decided already."""
-    if given.approval_id not in lane.approvals:
+    if input_.approval_id not in lane.approvals:
         return None
-    findings = mismatch.stored_otherwise(lane, given.approval, given.command)
+    findings = mismatch.stored_otherwise(lane, input_.approval, input_.command)
     if findings:
         return mismatch.refuse(lane, findings)
-    context = votes.VoteContext(lane.conditions.policy, given.key, given.remembered)
-    return votes.vote(lane, given.principal, given.approval_id, given.body, context)
+    context = votes.VoteContext(lane.conditions.policy, input_.key, input_.remembered)
+    return votes.vote(lane, input_.principal, input_.approval_id, input_.body, context)
 
 
-def withdraw(lane: Lane, given: i.VoteWithdrawn) -> Approval | None:
+def withdraw(lane: Lane, input_: i.VoteWithdrawn) -> Approval | None:
     """Withdraw a vote (P-3); None if the approval is decided already."""
-    if given.approval_id not in lane.approvals:
+    if input_.approval_id not in lane.approvals:
         return None
-    return votes.take_back(lane, given.principal, given.approval_id)
+    return votes.take_back(lane, input_.principal, input_.approval_id)
 
 
-def report_cards(lane: Lane, given: i.CardsReported) -> Approval:
+def report_cards(lane: Lane, input_: i.CardsReported) -> Approval:
     """Record the chats where an approval was posted (J-5)."""
-    return votes.report_cards(lane, given.principal, given.approval_id, given.service, given.chats)
+    return votes.report_cards(lane, input_.principal, input_.approval_id, input_.service, input_.chats)
 
 
-def answer_late(_lane: Lane, given: i.LateVoteAnswered) -> Approval:
+def answer_late(_lane: Lane, input_: i.LateVoteAnswered) -> Approval:
     """Return the approval with its decision."""
-    return given.approval
+    return input_.approval
 
 
-def answer(lane: Lane, given: i.QuestionAnswered) -> Approval | None:
+def answer(lane: Lane, input_: i.QuestionAnswered) -> Approval | None:
     """Send the answer to the agent that asked (C-8); None if the question is over already."""
-    record = lane.approvals.get(given.approval_id)
-    return None if record is None else asking_agents.answer(lane, given.principal, record, given.text)
+    record = lane.approvals.get(input_.approval_id)
+    return None if record is None else asking_agents.answer(lane, input_.principal, record, input_.text)
 
 
-def ask_policy(lane: Lane, given: i.PolicyAsked) -> bool | Problem:
+def ask_policy(lane: Lane, input_: i.PolicyAsked) -> bool | Problem:
     """Return True if the action is permitted, which consumes a yes (P-1)."""
-    return under_policy(lane, lane.conditions.policy, given.verb, lambda: True)
+    return under_policy(lane, lane.conditions.policy, input_.verb, lambda: True)
 
 
 # --- sessions ---
@@ -70,16 +70,16 @@ _CHANGES: dict[str, Callable[[Lane, dict[str, str], Mapping[str, Any]], None]] =
 }
 
 
-def change(lane: Lane, given: i.SessionChange) -> SessionRecord | Problem:
+def change(lane: Lane, input_: i.SessionChange) -> SessionRecord | Problem:
     """Change the session, subject to policy (V-2); returns its row."""
-    return _changed(lane, LaneVerb(given.name, given.principal, given.body),
-                    lambda: _CHANGES[given.name](lane, given.principal.who, given.body))
+    return _changed(lane, LaneVerb(input_.name, input_.principal, input_.body),
+                    lambda: _CHANGES[input_.name](lane, input_.principal.who, input_.body))
 
 
-def put_away(lane: Lane, given: i.SessionPutAway) -> SessionRecord | Problem:
+def put_away(lane: Lane, input_: i.SessionPutAway) -> SessionRecord | Problem:
     """Archive a session without running work, subject to policy (N-1); returns its row."""
-    return _changed(lane, LaneVerb("archive", given.principal, {}),
-                    lambda: archive.put_away(lane, given.principal.who))
+    return _changed(lane, LaneVerb("archive", input_.principal, {}),
+                    lambda: archive.put_away(lane, input_.principal.who))
 
 
 def _changed(lane: Lane, verb: LaneVerb, do: Callable[[], None]) -> SessionRecord | Problem:
@@ -90,34 +90,34 @@ def _changed(lane: Lane, verb: LaneVerb, do: Callable[[], None]) -> SessionRecor
     return under_policy(lane, lane.conditions.policy, verb, row)
 
 
-def reset(lane: Lane, given: i.SessionReset) -> SessionRecord:
+def reset(lane: Lane, input_: i.SessionReset) -> SessionRecord:
     """Start the key's next session after another one (I-1); returns the row."""
-    entries.begin_again(lane, given.principal.who, given.before, "asked", None)
+    entries.begin_again(lane, input_.principal.who, input_.before, "asked", None)
     return lane.snapshot().record
 
 
-def retire(lane: Lane, given: i.SessionRetired) -> None:
+def retire(lane: Lane, input_: i.SessionRetired) -> None:
     """End the work of the session that a reset replaces (I-1)."""
-    archive.retire(lane, given.who, asked=given.asked)
+    archive.retire(lane, input_.who, asked=input_.asked)
 
 
-def leave(lane: Lane, _given: i.PredecessorLeft) -> None:
+def leave(lane: Lane, _input: i.PredecessorLeft) -> None:
     """Forget the previous session (I-1)."""
     entries.has_left(lane)
 
 
 # --- compaction on request ---
-def check_compaction(lane: Lane, given: i.CompactionChecked) -> None:
+def check_compaction(lane: Lane, input_: i.CompactionChecked) -> None:
     """Raise Problem if the context cannot be compacted now (T-6)."""
-    asking_agents.check_compact(lane, given.instructions)
+    asking_agents.check_compact(lane, input_.instructions)
 
 
-def compact_by_agent(lane: Lane, given: i.AgentCompaction) -> compaction.RequestedCompaction | Problem | None:
+def compact_by_agent(lane: Lane, input_: i.AgentCompaction) -> compaction.RequestedCompaction | Problem | None:
     """Request that the agent compacts its context, subject to policy (T-6); None if the gateway is to plan it."""
-    if given.planned_here and compaction.owns(lane.state):
+    if input_.planned_here and compaction.owns(lane.state):
         return None
-    return under_policy(lane, lane.conditions.policy, compact_verb(given.principal, given.instructions),
-                        lambda: asking_agents.compact(lane, given.principal, given.instructions))
+    return under_policy(lane, lane.conditions.policy, compact_verb(input_.principal, input_.instructions),
+                        lambda: asking_agents.compact(lane, input_.principal, input_.instructions))
 
 
 def compact_verb(principal: Principal, instructions: str | None) -> LaneVerb:
@@ -125,17 +125,17 @@ def compact_verb(principal: Principal, instructions: str | None) -> LaneVerb:
     return LaneVerb("compact", principal, {"instructions": instructions} if instructions is not None else {})
 
 
-def request_compaction(lane: Lane, given: i.CompactionRequested) -> compaction.RequestedCompaction | None:
+def request_compaction(lane: Lane, input_: i.CompactionRequested) -> compaction.RequestedCompaction | None:
     """Request the planned compaction (Z-4); None if the conversation continued since it was planned."""
-    asking_agents.check_compact(lane, given.instructions)
-    if given.request.tip != lane.state.context.leaf:
+    asking_agents.check_compact(lane, input_.instructions)
+    if input_.request.tip != lane.state.context.leaf:
         return None
-    if given.summary is not None:
-        return compaction.supplied(lane, given.request, given.summary)
+    if input_.summary is not None:
+        return compaction.supplied(lane, input_.request, input_.summary)
     if lane.state.opening == "closed":
         open_session(lane)
     try:
-        return compaction.request(lane, given.request, given.prepared)
+        return compaction.request(lane, input_.request, input_.prepared)
     except TransferRefused as refused:
         raise Problem("Conflict", f"The conversation cannot be sent to its agent: {refused}") from None
 

@@ -16,10 +16,10 @@ from interlock.engine.bridge.link.orphans import returned
 from interlock.protocol.codes import Code
 
 
-def receive(lane: Lane, given: i.FramesReceived) -> None:
+def receive(lane: Lane, input_: i.FramesReceived) -> None:
     """Apply the frames in their order."""
-    after, state, seen, policy = given.after, lane.state, lane.recent.seen, lane.conditions.policy
-    for frame, raw in given.run.entries:
+    after, state, seen, policy = input_.after, lane.state, lane.recent.seen, lane.conditions.policy
+    for frame, raw in input_.run.entries:
         seq = frame.seq
         if seq is None:
             take_transient(lane, frame, raw)
@@ -46,66 +46,67 @@ def _continues(lane: Lane, after: int) -> bool:
     return at == after
 
 
-def receive_poison(lane: Lane, given: i.PoisonFrameReceived) -> None:
+def receive_poison(lane: Lane, input_: i.PoisonFrameReceived) -> None:
     """Refuse a frame at which the lane failed."""
-    if _continues(lane, given.after):
-        refuse(lane, given.raw, given.message_id, Code.INTERNAL, "the gateway failed at this frame")
-        lane.state.reach(given.seq)
+    if _continues(lane, input_.after):
+        refuse(lane, input_.raw, input_.message_id, Code.INTERNAL, "the gateway failed at this frame")
+        lane.state.reach(input_.seq)
 
 
-def receive_invalid(lane: Lane, given: i.InvalidFrameReceived) -> None:
+def receive_invalid(lane: Lane, input_: i.InvalidFrameReceived) -> None:
     """Refuse a frame that is invalid for its type (E-1)."""
-    if given.wire.seq is None or _continues(lane, given.after):
-        refuse_wire(lane, given.wire, given.raw, Code(given.code), given.sentence)
+    if input_.wire.seq is None or _continues(lane, input_.after):
+        refuse_wire(lane, input_.wire, input_.raw, Code(input_.code), input_.sentence)
 
 
-def give_up_gap(lane: Lane, given: i.GapGivenUp) -> None:
+def give_up_gap(lane: Lane, input_: i.GapGivenUp) -> None:
     """End the session from this side (E-3)."""
-    links.close_for_gap(lane, (given.first, given.last))
+    links.close_for_gap(lane, (input_.first, input_.last))
 
 
-def begin_history(lane: Lane, given: i.HistoryBegun) -> None:
+def begin_history(lane: Lane, input_: i.HistoryBegun) -> None:
     """Report the frames that the history declares lost (D-4)."""
-    report_truncation(lane, given.status, given.ranges, given.last_message_id, profile=given.profile, why=given.why)
+    report_truncation(lane, input_.status, input_.ranges, input_.last_message_id, profile=input_.profile,
+                      why=input_.why)
 
 
-def confirm(lane: Lane, given: i.ControlsConfirmed) -> None:
+def confirm(lane: Lane, input_: i.ControlsConfirmed) -> None:
     """Drop the control frames that the runner has (D-7)."""
-    links.confirm(lane, given.seq)
+    links.confirm(lane, input_.seq)
 
 
-def refuse_controls(lane: Lane, given: i.ControlsRefused) -> None:
+def refuse_controls(lane: Lane, input_: i.ControlsRefused) -> None:
     """Record which control frames the runner did not act on (D-5)."""
-    for one in given.refused:
+    for one in input_.refused:
         control_refused(lane, one)
 
 
-def take_report(lane: Lane, given: i.AgentReported) -> None:
+def take_report(lane: Lane, input_: i.AgentReported) -> None:
     """Count heartbeats that omit the agent (C-7)."""
-    links.take_report(lane, is_live=given.is_live, turn_id=given.turn_id)
+    links.take_report(lane, is_live=input_.is_live, turn_id=input_.turn_id)
 
 
-def attach(lane: Lane, given: i.RunnerAttached) -> None:
+def attach(lane: Lane, input_: i.RunnerAttached) -> None:
     """Attach the runner, then compare control and the open turn with its hello (D-5, T-1)."""
-    session = given.session
-    links.attach(lane, given.control_seq, given.offer, known=session is not None or given.late)
+    session = input_.session
+    links.attach(lane, input_.control_seq, input_.offer, known=session is not None or input_.late)
     if session is not None:
         joined(lane, session)
         returned(lane, session.turn_id)
 
 
-def detach(lane: Lane, given: i.RunnerDetached) -> None:
+def detach(lane: Lane, input_: i.RunnerDetached) -> None:
     """Start the clock of the runner's absence (C-7)."""
-    links.detach(lane, reopens=given.reopens)
+    links.detach(lane, reopens=input_.reopens)
 
 
-def compare(lane: Lane, given: i.RunnerCompared) -> tuple[int, Setback | None]:
+def compare(lane: Lane, input_: i.RunnerCompared) -> tuple[int, Setback | None]:
     """Return the last durable frame's number, and what the ledger lacks of the session (D-5)."""
-    setback = reconcile(lane, given.session) if given.session is not None else None
+    setback = reconcile(lane, input_.session) if input_.session is not None else None
     return lane.state.last_seq, setback
 
 
-def begin_observation(lane: Lane, _given: i.ObservationBegun) -> None:
+def begin_observation(lane: Lane, _input: i.ObservationBegun) -> None:
     """Write the row of a session that another gateway controls (D-5)."""
     lane.out.writes.append(lane.snapshot())
 

@@ -17,61 +17,61 @@ from interlock.session.transcript.entries import Label
 AUDIT_ACTION = "transcript"
 
 
-def add_entry(lane: Lane, given: i.EntryAdded) -> tuple[str, str | None] | Problem:
+def add_entry(lane: Lane, input_: i.EntryAdded) -> tuple[str, str | None] | Problem:
     """Append a label or a branch under policy (X-6); returns the entry's id and its parent's."""
-    return under_policy(lane, lane.conditions.policy, LaneVerb(given.name, given.principal, given.body),
-                        lambda: _added(lane, given))
+    return under_policy(lane, lane.conditions.policy, LaneVerb(input_.name, input_.principal, input_.body),
+                        lambda: _added(lane, input_))
 
 
-def _added(lane: Lane, given: i.EntryAdded) -> tuple[str, str | None]:
+def _added(lane: Lane, input_: i.EntryAdded) -> tuple[str, str | None]:
     transcriber = lane.transcriber
     assert transcriber is not None, "a lane keeps a transcript if there is a service for it"
-    if given.name == "branch":
+    if input_.name == "branch":
         _check_still(lane)
-        draft = tree_edits.branch_draft(given.text, given.entry_id, transcriber.leaf)
-        transcriber.branch(given.entry_id)
+        draft = tree_edits.branch_draft(input_.text, input_.entry_id, transcriber.leaf)
+        transcriber.branch(input_.entry_id)
     else:
-        draft = Label(given.entry_id, given.text)
+        draft = Label(input_.entry_id, input_.text)
     parent = transcriber.leaf
     lane.transcribe([draft])
     entry_id = transcriber.leaf or ""
-    lane.audit(AUDIT_ACTION, given.principal.who, {"op": given.name, "entry": entry_id, "target": given.entry_id})
+    lane.audit(AUDIT_ACTION, input_.principal.who, {"op": input_.name, "entry": entry_id, "target": input_.entry_id})
     return entry_id, parent
 
 
-def begin(lane: Lane, given: i.TranscriptBegun) -> SessionRecord:
+def begin(lane: Lane, input_: i.TranscriptBegun) -> SessionRecord:
     """Start the session with the content of its transcript (X-2); returns its row."""
-    if lane.transcriber is not None and given.leaf is not None:
-        lane.transcriber.rejoin(given.leaf, set(given.ids))
+    if lane.transcriber is not None and input_.leaf is not None:
+        lane.transcriber.rejoin(input_.leaf, set(input_.ids))
         lane.note_leaf()
-    who, session_id = given.principal.who, lane.state.session_id
-    lane.audit(AUDIT_ACTION, who, {**given.meta, "entries": len(given.ids)})
+    who, session_id = input_.principal.who, lane.state.session_id
+    lane.audit(AUDIT_ACTION, who, {**input_.meta, "entries": len(input_.ids)})
     lane.feed(FeedEvent(event="session", at=lane.at, id=session_id, state=lane.session_state(), session_id=session_id,
                         by=who["id"]))
     return lane.snapshot().record
 
 
-def begin_repair(lane: Lane, given: i.RepairBegun) -> Problem | None:
+def begin_repair(lane: Lane, input_: i.RepairBegun) -> Problem | None:
     """Write an audit record that a damaged transcript is repaired, subject to policy, before its file is changed
     (X-4)."""
 
     def note() -> None:
         _check_still(lane)
-        if given.found is not None:
+        if input_.found is not None:
             # No transaction spans both: the outcome of the repair is audited afterwards.
-            lane.audit(AUDIT_ACTION, given.principal.who, {"op": "repair", "step": "begun", "found": given.found})
+            lane.audit(AUDIT_ACTION, input_.principal.who, {"op": "repair", "step": "begun", "found": input_.found})
 
-    return under_policy(lane, lane.conditions.policy, LaneVerb("repair", given.principal, {}), note)
+    return under_policy(lane, lane.conditions.policy, LaneVerb("repair", input_.principal, {}), note)
 
 
-def end_repair(lane: Lane, given: i.RepairDone) -> bool:
+def end_repair(lane: Lane, input_: i.RepairDone) -> bool:
     """Continue in the rewritten file (X-4)."""
     if lane.transcriber is not None:
-        lane.transcriber.rejoin(given.leaf, set(given.ids))
+        lane.transcriber.rejoin(input_.leaf, set(input_.ids))
         lane.note_leaf()
-    if given.found is not None:
-        lane.audit(AUDIT_ACTION, given.principal.who, {
-            "op": "repair", "step": "done", "found": given.found, "kept": given.kept, "entries": given.entries})
+    if input_.found is not None:
+        lane.audit(AUDIT_ACTION, input_.principal.who, {
+            "op": "repair", "step": "done", "found": input_.found, "kept": input_.kept, "entries": input_.entries})
     return True
 
 

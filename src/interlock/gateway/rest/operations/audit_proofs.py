@@ -21,7 +21,7 @@ async def checkpoint(call: ApiRequest) -> ASGIApp:
 
 
 async def inclusion_proof(call: ApiRequest) -> ASGIApp:
-    """GET /audit/proof/inclusion: `size` is that of the newest checkpoint if it is not given."""
+    """GET /audit/proof/inclusion: `size` is that of the newest checkpoint if it is absent."""
     if call.query("seq") is None:
         raise Problem("InvalidPayload", "`seq` names the record.", errors=(Place("seq", "missing"),))
     size = await _size(call, "size")
@@ -36,7 +36,7 @@ async def inclusion_proof(call: ApiRequest) -> ASGIApp:
 
 
 async def consistency_proof(call: ApiRequest) -> ASGIApp:
-    """GET /audit/proof/consistency: `second` is the size of the newest checkpoint if it is not given."""
+    """GET /audit/proof/consistency: `second` is the size of the newest checkpoint if it is absent."""
     if call.query("first") is None:
         raise Problem("InvalidPayload", "`first` is the size of the earlier checkpoint.",
                       errors=(Place("first", "missing"),))
@@ -52,7 +52,7 @@ async def consistency_proof(call: ApiRequest) -> ASGIApp:
 
 
 async def _size(call: ApiRequest, name: str) -> int:
-    """Return the given size, otherwise the newest checkpoint's. Raises Problem."""
+    """Return the requested size, otherwise the newest checkpoint's. Raises Problem."""
     if call.query(name) is None:
         return (await _newest(call)).size
     size = call.number(name)

@@ -96,7 +96,7 @@ async def waited(call: ApiRequest, answer: ASGIApp) -> ASGIApp:
 
 def ignored(body: CommandBody) -> Sequence[str]:
     """Return the common fields of a body that the gateway sets itself."""
-    return [name for name, given in zip(COMMON_FIELDS, _common_fields(body), strict=True) if given is not msgspec.UNSET]
+    return [name for name, value in zip(COMMON_FIELDS, _common_fields(body), strict=True) if value is not msgspec.UNSET]
 
 
 def _ignored(call: ApiRequest) -> dict[str, str]:

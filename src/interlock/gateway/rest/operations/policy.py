@@ -1,4 +1,4 @@
-"""Operations on policy: the rules in force, their verdict on a given call, and the remembered rules (P-1, A-9)."""
+"""Operations on policy: the rules in force, their verdict on a call, and the remembered rules (P-1, A-9)."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def _own_facts(call: ApiRequest, row: SessionRecord | None) -> dict[str, Any]:
     state = _machine.decode(row.machine) if row is not None else _Machine()
     offered = state.offered_box if call.choice("door") == "command" else None
     box: Sequence[str] = parts(state.box if state.opening == "open" else offered)
-    given = call.query("box")
-    if given is not None:
-        if re.fullmatch(BOX_PATTERN, given) is None:
+    text = call.query("box")
+    if text is not None:
+        if re.fullmatch(BOX_PATTERN, text) is None:
             raise Problem("InvalidPayload", f"`box` names parts of a box: {', '.join(get_args(Part))}.",
                           errors=(Place("box", "parts of a box with commas between"),))
-        box = given.split(",") if given else ()
+        box = text.split(",") if text else ()
     cost = call.number("cost_usd") if call.query("cost_usd") is not None else state.cost_usd
     return {"permission": call.choice("permission") or state.permission, "box": tuple(box), "cost_usd": cost}
 
@@ -129,38 +129,38 @@ def _described(call: ApiRequest, own: dict[str, Any]) -> PolicySubject:
         kind = call.choice("type") or "execute"
         return PolicySubject(door="command", command_type=kind, workspace=call.query("workspace"), **known)
     known["trusted_kinds"] = call.query("kind") is not None
-    given = call.query("subject")
-    if given is not None:
-        return _recorded(given, call.query("workspace") or "", known)
+    text = call.query("subject")
+    if text is not None:
+        return _recorded(text, call.query("workspace") or "", known)
     return tool_subject(_input(call), call.query("workspace") or "", tool_name=call.query("tool"),
                         tool_kind=call.query("kind"), **known)
 
 
-def _recorded(given: str, workspace: str, known: dict[str, Any]) -> PolicySubject:
+def _recorded(text: str, workspace: str, known: dict[str, Any]) -> PolicySubject:
     """Return the subject of a complete permission request, as an approval shows it in `subject`: every fact of it
     counts."""
     try:
-        msgspec.json.decode(given, type=p.InteractionSubject)
+        msgspec.json.decode(text, type=p.InteractionSubject)
     except msgspec.MsgspecError as error:
         raise Problem("InvalidPayload", f"`subject` is not a permission request: {error}",
                       errors=(Place("subject", "a permission request"),)) from None
-    request = request_from(given.encode())
+    request = request_from(text.encode())
     return request_subject(facts_of(request, workspace), request.digest, tool_name=request.asked.tool_name,
                            tool_kind=request.asked.kind, **known)
 
 
 def _input(call: ApiRequest) -> bytes:
     """Return the tool's input: as JSON, or made from `command` and `path`."""
-    given = call.query("input")
-    if given is None:
+    text = call.query("input")
+    if text is None:
         members = {name: value for name in ("command", "path") if (value := call.query(name)) is not None}
         return msgspec.json.encode(members)
     try:
-        msgspec.json.decode(given, type=dict[str, Any])
+        msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise Problem("InvalidPayload", f"`input` is not a JSON object: {error}",
                       errors=(Place("input", "a JSON object"),)) from None
-    return given.encode()
+    return text.encode()
 
 
 HANDLERS: tuple[Handler, ...] = (

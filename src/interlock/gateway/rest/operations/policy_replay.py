@@ -62,10 +62,10 @@ async def replay(call: ApiRequest) -> ASGIApp:
     return raw_answer(kept.body, kept.status, kept.headers)
 
 
-def _rule_set(given: Sequence[dict[str, Any]]) -> RuleSet:
+def _rule_set(tables: Sequence[dict[str, Any]]) -> RuleSet:
     """Parse rules as a config has them. Raises Problem InvalidPayload with the rule's place."""
     rules: list[Rule] = []
-    for number, one in enumerate(given):
+    for number, one in enumerate(tables):
         try:
             rules.append(msgspec.convert({name: value for name, value in one.items() if name != "source"}, Rule))
         except msgspec.ValidationError as error:

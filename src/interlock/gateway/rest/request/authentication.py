@@ -136,9 +136,9 @@ def _taken_ticket(scope: Scope) -> str | None:
 
 def rates_beside(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the headers of K-3 that a response with `headers` lacks."""
-    given: Mapping[str, str] = scope.get(RATE_HEADERS) or {}
-    if not given:
+    rate_headers: Mapping[str, str] = scope.get(RATE_HEADERS) or {}
+    if not rate_headers:
         return []
     has = {name for name, _ in headers}
-    written = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    written = [(name.lower().encode(), value.encode()) for name, value in rate_headers.items()]
     return [pair for pair in written if pair[0] not in has]
