@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
 
-from interlock.app.own_servers import start_postgres
+from benchmarks.cluster.slow_postgres import slow_postgres
 from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import open_leases
@@ -66,19 +63,8 @@ def run(rtts_ms: Sequence[float] = RTTS_MS, times: int = TIMES, seconds: float =
         sessions: Sequence[int] = ()) -> dict[str, Any]:
     """Measure every operation at each of these round trips, and how many fit in `seconds`. With `sessions`, let a
     gateway of a simulated cluster die under this many active sessions."""
-    with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        database = start_postgres(folder, options=["max_connections=200"])
-        link = SlowLink(folder / ".s.PGSQL.5432", Path(parse_qs(urlsplit(database.url).query)["host"][0])
-                        / ".s.PGSQL.5432")
-        link.start()
-        try:
-            figures, rates = asyncio.run(_measure(f"postgresql://interlock@/postgres?host={folder}", link, rtts_ms,
-                                                  times, seconds))
-        finally:
-            link.stop()
-            database.stop()
+    with slow_postgres() as database:
+        figures, rates = asyncio.run(_measure(database.url, database.link, rtts_ms, times, seconds))
     failovers = [_failover(rtt_ms, count) for rtt_ms in rtts_ms for count in sessions]
     return {"figures": [figure._asdict() for figure in figures], "rates": [rate._asdict() for rate in rates],
             "failovers": failovers, "load": os.getloadavg()[0]}

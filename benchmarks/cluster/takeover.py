@@ -11,20 +11,17 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, cast
-from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import msgspec
 
 from benchmarks import REPOSITORY
+from benchmarks.cluster.slow_postgres import slow_postgres
 from benchmarks.cluster.survivor_process import Progress
-from interlock.app.own_servers import start_postgres
 from interlock.app.place import SystemClock
 from interlock.backends.postgres.database import PostgresSettings
 from interlock.backends.postgres.leases import PostgresLeases, open_leases
@@ -34,7 +31,6 @@ from interlock.ports.leases import INSTANCE_LIFE_MS, Instance
 from interlock.ports.ledger import Append, LaneName, Ledger, PutSession, WriteBatch
 from interlock.protocol.identifiers import session_stream
 from interlock.protocol.records import SessionRecord
-from proof.faults.slow_link import SlowLink
 
 TENANT, DEAD = "default", "i_dead"
 SURVIVORS, ROUNDS = 2, 3
@@ -103,24 +99,13 @@ class Survivor:
 
 def run(rtts_ms: Sequence[float], sessions: int, survivors: int = SURVIVORS, rounds: int = ROUNDS) -> dict[str, Any]:
     """Measure takeovers of so many sessions by so many survivors, `rounds` times at each round trip."""
-    with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        database = start_postgres(folder, options=["max_connections=200"])
-        link = SlowLink(folder / ".s.PGSQL.5432", Path(parse_qs(urlsplit(database.url).query)["host"][0])
-                        / ".s.PGSQL.5432")
-        link.start()
-        try:
-            asyncio.run(_fill(database.url, sessions))
-            through = f"postgresql://interlock@/postgres?host={folder}"
-            taken = list[Taken]()
-            for _ in range(rounds):
-                for rtt_ms in rtts_ms:
-                    link.rtt_s = rtt_ms / 1_000
-                    taken.append(asyncio.run(_taken(database.url, through, rtt_ms, sessions, survivors)))
-        finally:
-            link.stop()
-            database.stop()
+    with slow_postgres() as database:
+        asyncio.run(_fill(database.direct_url, sessions))
+        taken = list[Taken]()
+        for _ in range(rounds):
+            for rtt_ms in rtts_ms:
+                database.link.rtt_s = rtt_ms / 1_000
+                taken.append(asyncio.run(_taken(database.direct_url, database.url, rtt_ms, sessions, survivors)))
     return {"takeovers": [one._asdict() for one in taken], "load": os.getloadavg()[0]}
 
 

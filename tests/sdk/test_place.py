@@ -14,7 +14,7 @@ URL = "https://gateway.example"
 
 
 @pytest.mark.parametrize(("url", "key", "sentence"), [
-    (None, "k", "no url is given"), ("http://127.0.0.1:7420", None, "no key is given"),
+    (None, "k", "no url: pass"), ("http://127.0.0.1:7420", None, "no key: pass"),
     ("ftp://x", "k", "not the URL"), ("http://u:p@127.0.0.1", "k", "carries no name"),
     ("http://gateway.example", "k", "in the clear"), ("http://127.0.0.1:1", "a b", "characters that no key has")])
 def test_a_wrong_url_is_refused_before_anything_is_sent(
