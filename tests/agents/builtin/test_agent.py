@@ -13,6 +13,7 @@ import pytest
 
 from agents.builtin.openings import allowed, opened
 from agents.builtin_stage import FORMS, KEY, builtin
+from agents.session_processes import left_of
 from interlock.model_stand_in import AFTER_TOOL, ModelServer, chunk_texts
 from interlock.ports.agent import AgentPrompt, AgentStart, PromptSettings, Secrets
 from interlock.protocol import payloads as p
@@ -256,19 +257,6 @@ class TextRecorder:
 
     async def usage(self, usage: Any) -> None:
         assert usage.output_tokens
-
-
-def left_of(session_id: str) -> list[str]:
-    """Living processes that carry the session's id in their environment (A-4)."""
-    found: list[str] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if f"RAWP_SESSION_ID={session_id}".encode() in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue
-    return found
 
 
 async def test_the_key_is_visible_to_the_agent_only(model_server: ModelServer, tmp_path: Path) -> None:

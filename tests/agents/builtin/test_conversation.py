@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agents.builtin.conversations import long_conversation, turn
 from agents.builtin.test_agent import allowed, errors, opened, results
 from agents.builtin_stage import builtin
 from agents.transcribed import Transcribed, plain
@@ -23,7 +24,7 @@ from interlock.protocol.envelope import Frame
 from interlock.session.context.compaction_plan import CompactionSettings, plan
 from interlock.session.context.compaction_plan import Path as EntryPath
 from interlock.session.context.provider_context import cleaned
-from interlock.session.transcript.entries import AssistantMessage, TextPart, TokenFigures, UserEntry
+from interlock.session.transcript.entries import UserEntry
 from interlock.session.transfers import File, chunks
 from lazily import lazily
 from runner.stage import Stage, stage
@@ -31,17 +32,6 @@ from runner.stage import Stage, stage
 builtin_turn = lazily("interlock.agents.builtin.turn")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
-
-
-async def turn(kept: Transcribed, text: str, base: str | None = None, **fields: Any) -> str:
-    """A turn whose questions are all allowed, with its context."""
-    await kept.prompt(text, base, **fields)
-    scene = kept.scene
-    while (frame := await scene.next("agent.interaction.request", "session.turn.end")).type != "session.turn.end":
-        await scene.answer(frame, "allow")
-    await scene.next("session.usage")
-    kept.take()
-    return frame.payload.stop_reason
 
 
 def asked(server: ModelServer) -> str:
@@ -160,15 +150,6 @@ async def test_the_transcript_yields_the_context_that_the_agent_had(
 
 
 # --- compaction ---
-def long_conversation(kept: Transcribed, turns: int = 6) -> None:
-    """Turns of about a thousand tokens each."""
-    for number in range(turns):
-        kept.append(UserEntry(content=f"question {number} " + "word " * 400, timestamp=1))
-        kept.append(AssistantMessage(
-            content=[TextPart(f"answer {number} " + "word " * 400)], api="rawp", provider="own", model="m",
-            usage=TokenFigures(), stop_reason="stop", timestamp=1))
-
-
 def planned(kept: Transcribed, keep: int = 1_500) -> tuple[dict[str, Any], Any]:
     made = plan(EntryPath.of_tree(kept.tree), CompactionSettings(keep_recent_tokens=keep), 200_000)
     return {**msgspec.to_builtins(made), "entries": len(made.entry_ids), "context": kept.context()}, made

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import os
 from pathlib import Path
 
 import pytest
 
 from agents.builtin.openings import allowed, opened
 from agents.builtin_stage import builtin
+from agents.session_processes import left_of
 from interlock.model_stand_in import ModelServer
 from runner.stage import Stage, stage
 
@@ -18,19 +18,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
 
 def results(scene: Stage) -> list[tuple[str, str]]:
     return [(f.payload.status, f.payload.output) for f in scene.all("tool.invoke.result")]
-
-
-def left_of(session_id: str) -> list[str]:
-    """Living processes that carry the session's id in their environment (A-4)."""
-    found: list[str] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if f"RAWP_SESSION_ID={session_id}".encode() in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue
-    return found
 
 
 async def test_a_command_over_its_time_limit_is_ended_and_its_output_is_bounded(

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from agents.builtin.conversations import long_conversation, turn
 from agents.builtin.test_agent import opened
 from agents.builtin_stage import builtin
 from agents.transcribed import Transcribed
@@ -15,34 +16,13 @@ from interlock.model_stand_in import ModelServer
 from interlock.protocol import payloads as p
 from interlock.session.context.compaction_plan import CompactionSettings, plan
 from interlock.session.context.compaction_plan import Path as EntryPath
-from interlock.session.transcript.entries import AssistantMessage, TextPart, TokenFigures, UserEntry
 from runner.stage import stage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("B-1")]
 
 
-async def turn(kept: Transcribed, text: str, base: str | None = None, **fields: Any) -> str:
-    """A turn whose questions are all allowed, with its context."""
-    await kept.prompt(text, base, **fields)
-    scene = kept.scene
-    while (frame := await scene.next("agent.interaction.request", "session.turn.end")).type != "session.turn.end":
-        await scene.answer(frame, "allow")
-    await scene.next("session.usage")
-    kept.take()
-    return frame.payload.stop_reason
-
-
 def asked(server: ModelServer) -> str:
     return msgspec.json.encode(server.recording.all()[-1].body).decode()
-
-
-def long_conversation(kept: Transcribed, turns: int = 6) -> None:
-    """Turns of about a thousand tokens each."""
-    for number in range(turns):
-        kept.append(UserEntry(content=f"question {number} " + "word " * 400, timestamp=1))
-        kept.append(AssistantMessage(
-            content=[TextPart(f"answer {number} " + "word " * 400)], api="rawp", provider="own", model="m",
-            usage=TokenFigures(), stop_reason="stop", timestamp=1))
 
 
 def planned(kept: Transcribed, keep: int = 1_500) -> tuple[dict[str, Any], Any]:

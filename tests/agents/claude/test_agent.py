@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from agents.claude_settings import AUTO_ALLOW, write_settings
+from agents.session_processes import left_of
 from agents.third_party import ThirdParty
 from interlock.agents.registry import offers
 from interlock.model_stand_in import AFTER_TOOL, chunk_texts
@@ -25,19 +25,6 @@ HOLD_S = 2.0
 
 def spec(agent: ThirdParty, **fields: Any) -> AgentSpec:
     return AgentSpec(adapter="claude", env=dict(agent.env), **fields)
-
-
-def left_of(session_id: str) -> list[str]:
-    """Living processes that carry the session's id in their environment (A-4)."""
-    found: list[str] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if f"RAWP_SESSION_ID={session_id}".encode() in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue
-    return found
 
 
 def errors(scene: Stage) -> list[tuple[str, str]]:

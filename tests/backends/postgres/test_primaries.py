@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -205,17 +203,6 @@ async def settled() -> None:
     """Let every runnable task proceed."""
     for _ in range(20):
         await asyncio.sleep(0)
-
-
-@pytest.fixture
-def pair() -> Iterator[PostgresPair]:
-    with tempfile.TemporaryDirectory(prefix="il-") as name:
-        Path(name).chmod(0o755)  # PostgreSQL is another user if this one is root.
-        pair = PostgresPair(Path(name))
-        try:
-            yield pair
-        finally:
-            pair.stop()
 
 
 async def asked(server: OwnServer, *statements: str) -> Any:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -24,17 +22,6 @@ STREAM = "s/1"
 COMMITS = 200
 GIVEN_UP_S = 5.0
 ASKS_WHETHER_IT_WAS_COMMITTED = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock')"
-
-
-@pytest.fixture
-def pair() -> Iterator[PostgresPair]:
-    with tempfile.TemporaryDirectory(prefix="il-") as name:
-        Path(name).chmod(0o755)  # PostgreSQL is another user if this one is root.
-        pair = PostgresPair(Path(name))
-        try:
-            yield pair
-        finally:
-            pair.stop()
 
 
 @pytest.fixture

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gateway.audit.audit_records import CLOCK, with_triggers_dropped, write
 from interlock.backends.checkpoints.files import CheckpointFiles
-from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.command.audit.audit import checkpoint_line, record_line
@@ -21,28 +20,9 @@ from interlock.command.audit.note import sign_checkpoint
 from interlock.gateway.audit.audit_state import CHECKPOINTS_NAME, verify_ledger_file
 from interlock.gateway.audit.checkpoints import CheckpointSigner
 from interlock.gateway.audit.signing_key import KeyUnusable, load_or_make_key, load_public_key
-from interlock.ports.ledger import AuditAppend, Ledger, LedgerError, Receipt, WriteBatch
-from interlock.protocol.clock import iso
-from interlock.protocol.records import AuditDraft
+from interlock.ports.ledger import Ledger, LedgerError
 
 pytestmark = pytest.mark.anyio
-
-
-CLOCK = ManualClock(5000)
-
-
-@pytest.fixture
-async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
-    opened = await open_ledger(tmp_path / LEDGER_NAME, CLOCK)
-    yield opened
-    await opened.close()
-
-
-async def write(ledger: Ledger, count: int = 5, tenant_id: str = "t1", action: str = "approve"
-                ) -> Receipt:
-    draft = AuditDraft(tenant_id=tenant_id, at=iso(0), who={"id": "u", "role": "owner"}, action=action,
-                       meta={"decision": "grant"})
-    return await ledger.commit(WriteBatch([AuditAppend(draft)] * count))
 
 
 def files(state: Path) -> CheckpointFiles:
@@ -59,16 +39,6 @@ def signer(ledger: Ledger, state: Path) -> CheckpointSigner:
 
 async def check(state: Path) -> AuditReport:
     return await asyncio.to_thread(verify_ledger_file, state)
-
-
-def with_triggers_dropped(state: Path, *statements: str) -> None:
-    database = sqlite3.connect(state / LEDGER_NAME)
-    for name in ("audit_never_updated", "audit_never_deleted", "audit_never_replaced"):
-        database.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        assert database.execute(statement).rowcount != 0
-    database.commit()
-    database.close()
 
 
 FORGED = "x'7b7d'"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from gateway.audit.audit_records import CLOCK, with_triggers_dropped, write
 from interlock.backends.checkpoints.files import CheckpointFiles
-from interlock.backends.memory.clock import ManualClock
 from interlock.backends.memory.ledger import MemoryLedger
 from interlock.backends.sqlite.ledger import LEDGER_NAME, SqliteLedger, open_ledger
 from interlock.command.audit.audit import CHECKPOINT_FACT, FIRST_PREV, noted_size, seal
@@ -31,22 +31,7 @@ from interlock.protocol.records import AuditDraft, AuditRecord
 pytestmark = pytest.mark.anyio
 
 
-CLOCK = ManualClock(5000)
 NOTED = CHECKPOINT_FACT + "t1"
-
-
-@pytest.fixture
-async def ledger(tmp_path: Path) -> AsyncIterator[SqliteLedger]:
-    opened = await open_ledger(tmp_path / LEDGER_NAME, CLOCK)
-    yield opened
-    await opened.close()
-
-
-async def write(ledger: Ledger, count: int = 5, tenant_id: str = "t1", action: str = "approve"
-                ) -> Receipt:
-    draft = AuditDraft(tenant_id=tenant_id, at=iso(0), who={"id": "u", "role": "owner"}, action=action,
-                       meta={"decision": "grant"})
-    return await ledger.commit(WriteBatch([AuditAppend(draft)] * count))
 
 
 def files(state: Path) -> CheckpointFiles:
@@ -87,16 +72,6 @@ class Noting(CheckpointFiles):
             while not condition():
                 await self._written.wait()
                 self._written.clear()
-
-
-def with_triggers_dropped(state: Path, *statements: str) -> None:
-    database = sqlite3.connect(state / LEDGER_NAME)
-    for name in ("audit_never_updated", "audit_never_deleted", "audit_never_replaced"):
-        database.execute(f"DROP TRIGGER {name}")
-    for statement in statements:
-        assert database.execute(statement).rowcount != 0
-    database.commit()
-    database.close()
 
 
 def rewritten(state: Path, count: int, tenant_id: str = "t1") -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx2
 import msgspec
@@ -16,6 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
 
+from gateway.browser_logins import LOGIN, browser, coded, logged_in, works
 from gateway.rest.operations.test_keys import client_with
 from gateway.rest.test_routes import refused
 from interlock.engine.membership import Elsewhere
@@ -27,38 +25,6 @@ from interlock.protocol.records import KeyRecord, Principal, RunnerRecord
 from interlock.protocol.resources import Actor
 from small_gateway.desk import NOW
 from small_gateway.running import Gateway
-
-SAME = {"Sec-Fetch-Site": "same-origin"}
-LOGIN = "/v1/browser-sessions"
-
-
-async def coded(gateway: Gateway, **body: Any) -> str:
-    answer = await gateway.post("/v1/browser-codes", body)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["code"]
-
-
-@asynccontextmanager
-async def browser(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
-    own = {"Origin": gateway.base, **SAME}
-    async with httpx2.AsyncClient(base_url=gateway.base, headers=own, timeout=20) as page:
-        yield page
-
-
-async def logged_in(page: httpx2.AsyncClient, **credential: str) -> dict[str, Any]:
-    """Log in, and send the half from then on, as the page does."""
-    answer = await page.post(LOGIN, json=credential)
-    assert answer.status_code == 201, answer.text
-    page.headers["Interlock-Browser"] = answer.json()["half"]
-    return answer.json()
-
-
-async def works(page: httpx2.AsyncClient, **headers: str) -> bool:
-    answer = await page.get("/v1/whoami", headers=headers)
-    if answer.status_code == 200:
-        return True
-    refused(answer, "Unauthorized")
-    return False
 
 
 @pytest.mark.anyio

@@ -4,12 +4,12 @@ import asyncio
 import json
 from contextlib import suppress
 
-import msgspec
 import pytest
 
+from gateway.old_commands import old_command
 from interlock.backends.memory.objects import MemoryObjects
 from interlock.gateway.retention import LAST_RUN, Retention
-from interlock.ports.ledger import PutCommand, PutFact, PutSession, WriteBatch
+from interlock.ports.ledger import PutFact, WriteBatch
 from interlock.protocol.clock import iso
 from interlock.protocol.limits import DAY_MS
 from small_gateway.desk import NOW
@@ -17,22 +17,6 @@ from small_gateway.running import Gateway
 
 pytestmark = pytest.mark.anyio
 MONTH = 30 * DAY_MS
-
-
-async def old_command(gateway: Gateway) -> str:
-    """A command of session s1 that ended 40 days ago."""
-    command = await gateway.execute()
-    await gateway.desk.finish(command)
-    await gateway.desk.add_session()
-    session = await gateway.desk.ledger.session("s1")
-    record = await gateway.desk.ledger.command(command, "default")
-    assert record is not None
-    assert session is not None
-    ended = msgspec.structs.replace(record.command, ended_at=iso(NOW - 40 * DAY_MS))
-    await gateway.desk.ledger.commit(WriteBatch([
-        PutCommand(msgspec.structs.replace(record, command=ended)),
-        PutSession(msgspec.structs.replace(session, created_ms=1))]))
-    return command
 
 
 @pytest.mark.req("G-5", "M-1", "S-2")
