@@ -8,15 +8,20 @@ export default defineConfig({
     outDir: '../src/interlock/console_assets',
     emptyOutDir: true,
     assetsInlineLimit: 0,
-    // A view's own script is loaded at once anyway: in the list of what it needs its name would only cost bytes.
-    modulePreload: {polyfill: false, resolveDependencies: (file, needed) => needed.filter((one) => one !== file)},
+    // The page's script contains the name of each file to preload: styles alone, since no view may appear without
+    // its own.
+    modulePreload: {polyfill: false, resolveDependencies: (_, needed) => needed.filter((one) => one.endsWith('.css'))},
     reportCompressedSize: false,
     target: 'es2022',
-    // Every file's name stands in the page's script, and its hash cannot be compressed.
+    // The page's script contains the name of each file, and hashes do not compress.
     rolldownOptions: {output: {
-      // What the page itself needs is one file, which zips better than several. What several views share is a few hundred
-      // bytes: one file, with one name and one request.
-      codeSplitting: {includeDependenciesRecursively: false, groups: [{name: 'index', tags: ['$initial']}, {name: 'moment', test: /src\/(?:moment|policy\/conditions)\.ts$/}]},
+      // One file compresses better than several: one for the first load, one for the inbox with what other lists
+      // share, and one for the few hundred bytes that most views share.
+      codeSplitting: {includeDependenciesRecursively: false, groups: [
+        {name: 'index', tags: ['$initial']},
+        {name: 'Inbox', test: /src\/(?:Inbox|inboxMessages|Tabs|Rows|Stretch|focus|viewport)\b/},
+        {name: 'moment', test: /src\/(?:moment|policy\/conditions)\.ts$/},
+      ]},
       entryFileNames: 'assets/[name]-[hash:6].js', chunkFileNames: 'assets/[name]-[hash:6].js', assetFileNames: 'assets/[name]-[hash:6][extname]',
     }},
   },

@@ -4,6 +4,8 @@ const APPROVAL = /^\/console\/a\/([A-Za-z0-9_]{1,64})$/;
 class Place {
   path = $state(location.pathname);
   search = $state(location.search);
+  /** The path before the last navigation within the page; "" before the first one. */
+  previous = '';
   /** The gateway has another build than this page's: the next view is loaded with its page. */
   stale = $state(false);
   approval = $derived(APPROVAL.exec(this.path)?.[1] ?? null);
@@ -17,6 +19,7 @@ class Place {
 
   /** Follow the browser's address. */
   read(): void {
+    this.previous = this.path;
     this.path = location.pathname;
     this.search = location.search;
   }

@@ -31,12 +31,12 @@ export const views: readonly View[] = [
   view('settings', () => import('./settings/Settings.svelte')),
 ];
 
-type Opened = Pick<View, 'roles' | 'isTab' | 'load'>;
+type Opened = Pick<View, 'name' | 'roles' | 'isTab' | 'load'>;
 
-const inbox: Opened = {roles: [], isTab: true, load: () => import('./Inbox.svelte')};
+const inbox: Opened = {name: 'inbox', roles: [], isTab: true, load: () => import('./Inbox.svelte')};
 
 /** What is shown at an address that names no view. */
-const notFound: Opened = {roles: [], load: () => import('./notfound/NotFound.svelte')};
+const notFound: Opened = {name: 'notFound', roles: [], load: () => import('./notfound/NotFound.svelte')};
 
 /** One thing of a view, by its id. */
 const PART = /^\/console\/\w+\/[\w-]{1,64}$/;

@@ -43,7 +43,7 @@ def page(browser: Any, stack: Stack) -> Iterator[Any]:
 
 def test_of_a_long_inbox_the_page_holds_what_is_near_the_screen_from_the_oldest_to_the_newest(page: Any) -> None:
     page.get_by_text(f"host-{WAITING - 1}", exact=True).wait_for()
-    assert page.title() == f"({WAITING}) Interlock"
+    assert page.title() == f"({WAITING}) Approvals · Interlock"
     assert page.evaluate("document.querySelectorAll('*').length") < NEAR_ELEMENTS
     for n in (WAITING // 2, 0):
         page.evaluate("(share) => scrollTo(0, share * document.body.scrollHeight)", (WAITING - n) / WAITING)

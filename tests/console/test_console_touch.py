@@ -18,7 +18,8 @@ BESIDE_KEYBOARD = {"width": 360, "height": 440}
 """What an on-screen keyboard leaves of a phone's screen."""
 FONTS = ({"standard": 16, "fixed": 13}, {"standard": 32, "fixed": 26})
 """The default text size, and text twice as large."""
-TOO_SMALL = """least => [...document.querySelectorAll('a, button, summary, input, select, textarea')].filter((one) => {
+TOO_SMALL = """least => [...document.querySelectorAll(
+    'a:not(.unseen), button, summary, input, select, textarea')].filter((one) => {
     const {width, height} = (one.closest('label') ?? one).getBoundingClientRect();
     const isInText = getComputedStyle(one).display === 'inline';
     return height > 0 && !isInText && (height < least - 0.5 || width < least - 0.5);

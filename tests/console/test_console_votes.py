@@ -96,10 +96,10 @@ def test_the_list_and_its_count_name_what_waits_for_another_approver(browser: An
         rows = page.get_by_role("listitem")
         rows.filter(has_text="touch two-listed").wait_for()
         assert page.get_by_text(ANOTHER).count() == 0
-        assert page.title() == "(1) Interlock"
+        assert page.title() == "(1) Approvals · Interlock"
         answered(stack, voted, "grant")
         rows.filter(has_text=ANOTHER).wait_for()
-        assert page.title() == "Interlock"
+        assert page.title() == "Approvals · Interlock"
         own = asked(stack, "touch two-next", "next")
         rows.filter(has_text="touch two-next").wait_for()
         assert ["two-next" in row for row in rows.all_inner_texts()] == [True, False]

@@ -54,6 +54,48 @@ async def test_retention_runs_once_a_day(gateway: Gateway, keep_days: int, left:
     assert len(await gateway.desk.ledger.events("default", f"c/{command}", 0, 9)) == left
 
 
+class Stepped:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at_ms = NOW
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+
+@pytest.mark.req("G-5", "C-1")
+async def test_a_clock_that_is_set_far_forward_deletes_nothing_for_a_day(gateway: Gateway) -> None:
+    clock, ledger = Stepped(), gateway.desk.ledger
+    retention = Retention(ledger, None, clock)
+    retention.keep_ms = MONTH
+
+    async def runs_at(days: float) -> bool:
+        """Whether the next look at this time deletes."""
+        before = await ledger.fact(LAST_RUN)
+        clock.at_ms = NOW + int(days * DAY_MS)
+        await retention.look()
+        return await ledger.fact(LAST_RUN) != before
+
+    assert await runs_at(0)
+    assert await runs_at(1)
+    assert not await runs_at(400)  # It is wrong, and noticed within the day.
+    assert not await runs_at(400.5)
+    assert not await runs_at(1.5)
+    assert await runs_at(2)
+    assert await runs_at(8)  # Off for six days.
+    assert not await runs_at(50)  # Off for weeks.
+    assert not await runs_at(50.9)
+    assert await runs_at(51)
+    assert not await runs_at(400)
+    assert not await runs_at(800)  # A second step does not confirm the first one.
+    assert await runs_at(801)
+    assert await runs_at(52)  # Back: nothing becomes old by that.
+
+
 class Set:
     """A clock that is off the gateway's time."""
 

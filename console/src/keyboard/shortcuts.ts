@@ -4,7 +4,7 @@ import {place} from '../place.svelte';
 
 export type DialogKind = 'palette' | 'help';
 
-const ROWS = 'main .cards a, main .records summary, main .runners h2 a';
+const ROWS = 'main .cards a, main .records summary';
 const SCROLL_RATIO = 0.8;
 
 function isTyping(target: EventTarget | null): boolean {

@@ -18,9 +18,11 @@ PLAIN = frozenset({"agents", "audit", "cluster", "logs", "objects", "runner", "l
 """Further entries of a state directory, and the only ones of a freshly prepared directory: a container's volume."""
 
 
-def state_directory(chosen: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the state directory: `--state`, `$INTERLOCK_STATE`, otherwise the platform's own; created with mode 0700
-    (G-2).
+def state_directory(
+    chosen: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ, *, make: bool = True
+) -> Path:
+    """Return the state directory: `--state`, `$INTERLOCK_STATE`, otherwise the platform's own; with `make` it is
+    created, with mode 0700, if it does not exist (G-2).
 
     A directory that others may read is closed to them if it is a state directory or empty; any other, such as `/`,
     keeps its mode. Raises ConfigError for that, for a file, and for a directory that anyone may write to.
@@ -30,7 +32,10 @@ def state_directory(chosen: str | os.PathLike[str] | None = None, environment: M
     path = path.expanduser().absolute()
     if path.exists() and not path.is_dir():
         raise ConfigError([f"{path}: the state directory is a file. Name another one with --state."])
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if make:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    elif not path.exists():
+        return path
     mode = path.stat().st_mode
     if mode & stat.S_ISVTX:
         raise ConfigError([f"{path}: everybody may write there. Name a directory of your own with --state."])

@@ -74,7 +74,8 @@ class Course:
         self._report = report
 
     async def play(self, proxy: Proxy, export: Path) -> None:
-        """Run the course. Raises Noticed, Trouble; other failed checks are added to the figures."""
+        """Run the course. Raises Noticed, Trouble; other failed checks are added to the figures. After a task that
+        ended early, what was approved and what ran are checked all the same."""
         command = await self._submit()
         viewer = DemoViewer(self._link, command.target.session_id or "")
         following = asyncio.ensure_future(viewer.follow())
@@ -88,7 +89,8 @@ class Course:
             await ended
             await self._count(command.id, viewer, proxy, export)
         except _EndedBefore as early:
-            raise Noticed(f"{self._how_it_ended(await self._ended(command.id))}, before {early}.") from None
+            self._figures.noticed.append(f"{self._how_it_ended(await self._ended(command.id))}, before {early}.")
+            await self._check_yes(command.id, await viewer.fetch(), export)
         finally:
             ended.cancel()
             following.cancel()
@@ -133,7 +135,7 @@ class Course:
         return command
 
     def _how_it_ended(self, command: Command) -> str:
-        why = f" ({command.error.code}: {command.error.message})" if command.error is not None else ""
+        why = f" ({command.error.code}: {command.error.message.rstrip('.')})" if command.error is not None else ""
         return f"The task ended as {command.state}{why}"
 
     async def _vote(self, approval_id: str, decision: str) -> Approval:
@@ -234,10 +236,7 @@ class Course:
             figures.noticed.append("The reattach delivered no frame made before it.")
         compare_text(figures, viewer.reading, history,
                      files.expected(self._base / "work") if self._chosen.spec is None else None)
-        await self._export(export)
-        approvals = [one for one in await self._link.list(LIST_APPROVALS.at(), Approval)
-                     if one.command_id == command_id]
-        check_permissions(figures, history, approvals, audit.approved(export))
+        await self._check_yes(command_id, history, export)
         self._check_doors()
         self._report_figures(viewer.reading)
 
@@ -247,6 +246,13 @@ class Course:
         await _at_most(viewer.until(lambda seen: seen.resting))
         await _at_most(look_until(path, session_id, lambda outbox: outbox.acked_seq == outbox.last_seq))
         return look(path, session_id)
+
+    async def _check_yes(self, command_id: str, history: StreamView, export: Path) -> None:
+        """Export the audit log, and compare what ran with the approvals."""
+        await self._export(export)
+        approvals = [one for one in await self._link.list(LIST_APPROVALS.at(), Approval)
+                     if one.command_id == command_id]
+        check_permissions(self._figures, history, approvals, audit.approved(export))
 
     async def _export(self, export: Path) -> None:
         with export.open("wb") as file:

@@ -25,6 +25,13 @@ SESSIONS_A_PAGE = 100
 STRAY_MS = DAY_MS
 """Grace period of an object without references: the referring file may still be in transit."""
 LAST_RUN = "pruned_ms"
+BELIEVED = "retention_time_ms"
+"""The time that the daily run last believed."""
+DOUBTED = "retention_doubted_ms"
+"""The time at which the daily run began to doubt its clock; empty if it does not."""
+DOUBTED_STEP_MS = 7 * DAY_MS
+"""A step of the time, from one daily run to the next, that is believed only after another day. The gateway was off, its
+ledger is from an old backup, or the clock is wrong: that would delete everything at once."""
 LOOK_S = 600
 SYSTEM = {"id": "gateway", "role": "system"}
 
@@ -80,21 +87,41 @@ class Retention:
         """Prune once a day, also if the gateway rarely runs for a day; the first time soon after the start."""
         self.keep_ms = keep_ms
         while True:
-            try:
-                now = self._now_ms()
-                leads = await self._leads()
-                if leads:
-                    await self._ledger.prune_idempotency(now - IDEMPOTENCY_TTL_MS)
-                last = int(await self._ledger.fact(LAST_RUN) or 0)
-                if leads and keep_ms and not 0 <= now - last < DAY_MS:
-                    tenants = [record.tenant_id for record in await self._ledger.tenants()]
-                    pruned = await self.prune(tenants, keep_ms, SYSTEM)
-                    await self._ledger.commit(WriteBatch([PutFact(LAST_RUN, str(now))]))
-                    log.info("pruned", before=pruned.before, objects=pruned.objects, tenants=len(pruned.tenants),
-                             events=sum(one.events for one in pruned.tenants))
-            except LedgerError as error:
-                log.warning("not_pruned", error=str(error))
+            await self.look()
             await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Prune if the daily run is due."""
+        try:
+            now = self._now_ms()
+            if not (await self._leads() and await self._believes(now)):
+                return
+            await self._ledger.prune_idempotency(now - IDEMPOTENCY_TTL_MS)
+            last = int(await self._ledger.fact(LAST_RUN) or 0)
+            if self.keep_ms and not 0 <= now - last < DAY_MS:
+                tenants = [record.tenant_id for record in await self._ledger.tenants()]
+                pruned = await self.prune(tenants, self.keep_ms, SYSTEM)
+                await self._ledger.commit(WriteBatch([PutFact(LAST_RUN, str(now))]))
+                log.info("pruned", before=pruned.before, objects=pruned.objects, tenants=len(pruned.tenants),
+                         events=sum(one.events for one in pruned.tenants))
+        except LedgerError as error:
+            log.warning("not_pruned", error=str(error))
+
+    async def _believes(self, now_ms: int) -> bool:
+        """Return whether data may be deleted by this time: not on the first day after a step of `DOUBTED_STEP_MS`, in
+        which a wrong clock is corrected. Raises LedgerError."""
+        last_ms = int(await self._ledger.fact(BELIEVED) or await self._ledger.fact(LAST_RUN) or 0)
+        since_ms = int(await self._ledger.fact(DOUBTED) or 0)
+        usual = not last_ms or now_ms - last_ms < DOUBTED_STEP_MS
+        if usual or (since_ms and DAY_MS <= now_ms - since_ms < DOUBTED_STEP_MS):
+            if since_ms or not 0 <= now_ms - last_ms < DAY_MS:
+                await self._ledger.commit(WriteBatch([PutFact(BELIEVED, str(now_ms)), PutFact(DOUBTED, "")]))
+            return True
+        if not since_ms or not 0 <= now_ms - since_ms < DOUBTED_STEP_MS:
+            await self._ledger.commit(WriteBatch([PutFact(DOUBTED, str(now_ms))]))
+            log.warning("retention_doubts_clock", last=iso(last_ms), now=iso(now_ms),
+                        remedy="Correct the machine's clock if it is wrong; nothing is deleted for a day.")
+        return False
 
     async def _tenant(self, tenant_id: str, before_ms: int, who: dict[str, str], *, dry: bool) -> PrunedTenant:
         expected = await self._walk(tenant_id, before_ms, partial(self._ledger.would_forget, tenant_id), dry=True)

@@ -59,6 +59,9 @@ MAX_OPEN_TOOL_BYTES = 16 * MIB
 """Total size of their inputs, names and titles; a call above it is refused."""
 MAX_OPEN_INTERACTIONS = 256
 """Questions of one turn that wait for an answer; one more is refused. An agent has at most 64."""
+MAX_OPEN_APPROVAL_BYTES = 32 * MIB
+"""Total size of the requests of a session's open tool approvals; one above it is denied, since they are kept in memory
+(P-1)."""
 MAX_OBJECT_BYTES = 64 * MIB
 """One object of the object store; more is refused."""
 OBJECT_READ_BYTES = 256 * KIB

@@ -134,6 +134,7 @@ def test_denied_calls_are_named_and_many_of_them_counted() -> None:
     ({"tool_name": "bash", "input": {"command": "ls\n -l"}}, "▸ bash: ls -l"), ({"tool_name": "bash", "title": "t"},
     "▸ bash: t"),
     ({}, "▸ tool"), ({"tool_name": "x", "input": "ls"}, "▸ x"),
+    ({"tool_name": "Ask", "title": "Ask", "input": {"questions": [{"question": "Which?"}]}}, "▸ Ask: Which?"),
 ])
 def test_a_tool_call_is_one_line(request_: dict[str, Any], line: str) -> None:
     assert tool_line(request_) == line

@@ -90,6 +90,7 @@ def test_an_agent_that_cannot_start_is_not_listed_as_online(
                        {"agent_id": "own", "adapter": "acp", "unavailable": "'own' is not on the PATH"}],
             "active_sessions_count": 0, "config_versions": {"limits": "1", "capabilities": "1"}}
     script = Script({"GET /v1/edge/nodes": [answer({"nodes": [node]})]})
+    programs.mkdir(exist_ok=True)
     monkeypatch.setattr(agents, "GatewayLink", lambda _: link_to(script, programs))
     assert dispatch(["agents"]) == 0
     shown = capsys.readouterr()

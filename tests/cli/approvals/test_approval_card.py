@@ -23,6 +23,7 @@ from interlock.cli.config.place import Where
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.problems import full_sentence
 from interlock.protocol.resources import Approval
 
 STARTED = "2026-01-02T03:04:05Z"
@@ -209,6 +210,38 @@ def test_approve_shows_the_card_and_asks(stage: ApprovalStage, capsys: pytest.Ca
     shown_text = capsys.readouterr().err
     assert "$ rm -rf build" in shown_text
     assert "left open: apr_a" in shown_text
+
+
+@pytest.mark.req("P-2", "G-7")
+@pytest.mark.parametrize(("asked", "sentence"), [
+    ({"accepts_change": False}, "apr_a cannot be changed: agent claude does not accept a changed input."),
+    ({"door": "command"}, "apr_a cannot be changed: this is not about a tool's input."),
+])
+def test_a_change_that_the_agent_does_not_accept_is_refused_before_a_person_is_asked(
+    stage: ApprovalStage, capsys: pytest.CaptureFixture[str], asked: dict[str, Any], sentence: str
+) -> None:
+    stage.waiting, stage.person = [approval(**asked)], Absent()
+    with pytest.raises(Trouble) as refused:
+        stage.approve("apr_a", change='{"command": "ls"}')
+    assert (full_sentence(refused.value.sentence), refused.value.status) == (sentence, ExitStatus.USAGE)
+    assert (stage.votes, capsys.readouterr().err) == ([], "")
+
+
+@pytest.mark.req("P-2", "G-7")
+@pytest.mark.parametrize("accepts", [True, None])
+def test_a_change_that_the_agent_may_accept_is_shown_and_sent(
+    stage: ApprovalStage, capsys: pytest.CaptureFixture[str], accepts: bool | None
+) -> None:
+    stage.waiting = [approval(accepts_change=accepts)]
+    assert stage.approve("apr_a", change='{"command": "ls"}') == ExitStatus.DONE
+    assert 'with this input instead: {"command":"ls"}' in capsys.readouterr().err
+    assert [vote["updated_input"] for vote in stage.votes] == [{"command": "ls"}]
+
+
+@pytest.mark.req("P-2", "P-4")
+def test_a_change_is_not_signed() -> None:
+    with pytest.raises(Trouble, match="A signature covers what was asked"):
+        decide.approve("apr_a", change='{"command": "ls"}', sign=True)
 
 
 @pytest.mark.req("P-6", "G-7")

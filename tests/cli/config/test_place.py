@@ -66,9 +66,25 @@ def test_a_verb_that_reads_does_not_make_the_directory_that_it_is_given(
     for where in (Where(state=mistyped), OnHost(mistyped)):
         with pytest.raises(Trouble, match=r"The state directory .* does not exist"):
             where.directory()
-        assert not mistyped.exists()
-    assert Where(state=mistyped, url="http://gateway.example").directory() == mistyped  # A client's own.
+    clients = tmp_path / "client"
+    assert Where(state=clients, url="http://gateway.example").directory() == clients
+    monkeypatch.setenv("INTERLOCK_STATE", str(tmp_path / "variable"))
+    assert Where().directory() == OnHost().directory() == tmp_path / "variable"
+    assert not list(tmp_path.iterdir())
     assert OnHost(tmp_path / "new").made_directory().is_dir()
+
+
+@pytest.mark.parametrize("url", [None, "http://gateway.example"])
+@pytest.mark.parametrize("word", ["granted", "running", "waiting_approval"])
+def test_a_state_of_work_that_is_named_as_the_directory_is_explained(
+    word: str, url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("INTERLOCK_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Trouble, match=r"The state directory .* does not exist") as refused:
+        Where(state=Path(word), url=url).directory()
+    assert refused.value.remedy == f"To list what is in a state, write --only {word}."
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_directory_is_tested_before_it_is_used(tmp_path: Path) -> None:

@@ -130,3 +130,21 @@ def test_how_it_ended_is_stated_once(
 ) -> None:
     [line] = lines(ended(state=state, error={"code": code, "message": message}), capsys)
     assert line.startswith(f"error[{code}]: {shown} ")
+
+
+TEXT = {"contentType": "text", "value": "partial"}
+
+
+@pytest.mark.parametrize(("message", "output", "remedy"), [
+    ("The agent ended with exit code 3.\nwrong key", [],
+     "Its last lines: wrong key. Correct what they name, and run it again."),
+    ("The agent ended with exit code 3.", [TEXT], "(cmd_a). Correct what its output names, and run it again."),
+    ("The agent ended with exit code 3.", [],
+     "(cmd_a). It wrote no reason: run it again, or start the agent by hand in that workspace to see why."),
+])
+def test_the_remedy_for_an_ended_agent_mentions_only_lines_that_it_wrote(
+    message: str, output: list[dict[str, Any]], remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [line] = lines(ended(state="failed", error={"code": "PROCESS_EXIT", "message": message},
+                         result={"ok": False, "output": {"output": output, "session_id": "s"}}), capsys)
+    assert line.endswith(remedy)

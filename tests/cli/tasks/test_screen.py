@@ -66,6 +66,22 @@ def test_missing_text_is_taken_from_the_blocks_end(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "whole\n"
 
 
+@pytest.mark.req("G-7", "Y-1")
+@pytest.mark.parametrize(("raw", "title", "line"), [
+    (b'{"questions":[{"question":"Which colour?","options":[]}]}', "AskUserQuestion",
+     "▸ AskUserQuestion: Which colour?\n"),
+    (b"{}", "AskUserQuestion", "▸ AskUserQuestion\n"),
+    (b"{}", None, "▸ AskUserQuestion\n"),
+    (b'{"n":1}', "AskUserQuestion", '▸ AskUserQuestion: {"n":1}\n'),
+])
+def test_a_tools_name_is_not_repeated_as_its_title(
+    raw: bytes, title: str | None, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(Screen("claude"), ("tool.invoke.request", p.ToolRequest(
+        invocation_id="i", turn_id="t", tool_name="AskUserQuestion", title=title, input=msgspec.Raw(raw))))
+    assert capsys.readouterr().err == line
+
+
 @pytest.mark.req("G-7")
 def test_thinking_and_tools_of_a_model_are_not_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     asked = p.ToolRequest(invocation_id="i", turn_id="t", tool_name="Bash", input=msgspec.Raw(b'{"command":"ls"}'))
@@ -159,10 +175,10 @@ def test_an_agents_error_is_shown_once(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.req("G-7")
 def test_a_tools_input_fits_on_one_line() -> None:
-    assert summary(b'{"command":"ls -l\\nrm x"}', None) == "ls -l rm x"
-    assert summary(b'{"path":"a"}', "Read a") == "Read a"
-    assert summary(b'{"path":"a"}', None) == '{"path":"a"}'
-    assert summary(b"\xff", None) == "\ufffd"
+    assert summary("Bash", b'{"command":"ls -l\\nrm x"}', None) == "ls -l rm x"
+    assert summary("Bash", b'{"path":"a"}', "Read a") == "Read a"
+    assert summary("Bash", b'{"path":"a"}', None) == '{"path":"a"}'
+    assert summary("Bash", b"\xff", None) == "\ufffd"
 
 
 @pytest.mark.req("I-4", "V-1")

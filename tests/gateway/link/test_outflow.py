@@ -189,3 +189,16 @@ async def test_a_link_that_breaks_while_it_is_written_to_breaks_nothing_else(
     outflow.ack("s", 1)
     await outflow.close(1011, "gone")
     assert socket.sent.empty()
+
+
+@pytest.mark.req("D-7")
+async def test_nothing_is_kept_for_a_link_that_is_being_closed(outflow: RunnerOutflow, socket: Socket) -> None:
+    outflow.send_now(WELCOME)
+    await socket.frame()
+    socket.reading.clear()
+    outflow.send(control(1))
+    outflow.fail("the write was rejected")
+    outflow.send(control(2))
+    socket.reading.set()
+    assert (await socket.frame()).seq == 1
+    assert (await socket.next())["type"] == "websocket.close"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
+from interlock.command.card.call_words import call_words
 from interlock.command.card.text import one_line
 from interlock.command.card.votes import waits_for_another
 from interlock.ports.chat_service import Button, ChatLimits
@@ -53,10 +54,9 @@ def pieces(text: str, limits: ChatLimits) -> list[str]:
 
 def tool_line(request: Mapping[str, Any]) -> str:
     """Return a tool call in one line, for chats that show details; each character of the agent's is visible."""
-    arguments = request.get("input")
-    command = cast("dict[str, Any]", arguments).get("command") if isinstance(arguments, dict) else None
-    name = one_line(str(request.get("tool_name", "tool")), TOOL_CHARS)
-    text = one_line(str(command or request.get("title") or ""), TOOL_CHARS)
+    tool_name = str(request.get("tool_name", "tool"))
+    name = one_line(tool_name, TOOL_CHARS)
+    text = one_line(call_words(tool_name, request.get("input"), str(request.get("title") or "")), TOOL_CHARS)
     return f"▸ {name}" + (f": {text}" if text else "")
 
 

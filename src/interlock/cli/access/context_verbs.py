@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli.config.place import running_gateway, state_directory
+from interlock.cli.config.place import OnHost, running_gateway
 from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import print_json, print_sentence, print_table, result, say
 from interlock.cli.display.values import until
@@ -25,7 +25,7 @@ Name = Annotated[str, Parameter(name="NAME", help=f"The context; `{LOCAL}` is th
 
 def listing(*, json: Json = False, state: State = None) -> int:
     """List the gateways that you logged in to; no credential is shown."""
-    place = state_directory(state)
+    place = OnHost(state).directory()
     known = contexts.read(place)
     running = running_gateway(place)
     if json:
@@ -49,7 +49,7 @@ def use(
     state: State = None,
 ) -> int:
     """Make another gateway the one that verbs go to."""
-    place = state_directory(state)
+    place = OnHost(state).directory()
     if directory and not directory.startswith("/"):
         raise usage(f"The directory {directory!r} is not absolute.", "Write it as it is on the runner's host.")
     with contexts.changing(place):
@@ -68,7 +68,7 @@ def use(
 
 def remove(name: Name, /, *, state: State = None) -> int:
     """Forget a gateway and the credential for it."""
-    place = state_directory(state)
+    place = OnHost(state).directory()
     if name == LOCAL:
         raise usage(f"The context {LOCAL} is the gateway of this machine, and cannot be removed.")
     with contexts.changing(place):

@@ -18,7 +18,7 @@ import msgspec
 from cyclopts import Parameter
 
 from interlock.cli.access.console import has_display
-from interlock.cli.config.place import Where, state_directory, writable
+from interlock.cli.config.place import OnHost, Where, state_directory, writable
 from interlock.cli.display.terminal import is_terminal, one_line, print_sentence, result, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link import contexts, trust
@@ -110,7 +110,7 @@ def logout(
     state: State = None,
 ) -> int:
     """Log out of a gateway: its credential is forgotten here, and ended where it can be."""
-    place = state_directory(state)
+    place = OnHost(state).directory()
     known = contexts.read(place)
     wanted = name or os.environ.get(contexts.VARIABLE) or known.current
     if wanted == contexts.LOCAL:

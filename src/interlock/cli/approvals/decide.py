@@ -91,7 +91,7 @@ def approve(
         Approvals: ids, unique beginnings of them, or @last (the pending one, if this terminal has shown it).
     """
     covers = _covers(command=command, path=path, words=words, width=width, any_input=any_input)
-    more = _remembering(always, covers) | _changed(change, always, ids) | _named(option)
+    more = _remembering(always, covers) | _changed(change, always, ids, sign=sign) | _named(option)
     return asyncio.run(decide(_some(ids, "approval"), "grant", comment, where, more, sign=sign, yes=yes, json=json))
 
 
@@ -222,9 +222,12 @@ def _remembering(always: str | None, match: dict[str, Any]) -> dict[str, Any]:
     return {"remember": {"scope": always, **({"match": match} if match else {})}}
 
 
-def _changed(change: str | None, always: str | None, ids: tuple[str, ...]) -> dict[str, Any]:
+def _changed(change: str | None, always: str | None, ids: tuple[str, ...], *, sign: bool) -> dict[str, Any]:
     if change is None:
         return {}
+    if sign:
+        raise usage("A signature covers what was asked, not what --change makes of it.",
+                    "Change it without --sign; then sign the approval that takes its place.")
     if always is not None or len(ids) > 1:
         raise usage("--change is for one approval, this once.", "Leave --always out, and name one approval.")
     try:
@@ -257,6 +260,8 @@ async def decide(
                 raise _too_late(approval)
             if decision == "grant":
                 check_digest(approval)
+            if "updated_input" in more:
+                _check_change(approval)
             seen.add([approval.id])
             question = confirm(approval, decision, more, None if yes else person)
             agreed, unread = await (question if yes else _while_pending(link, approval, question))
@@ -278,6 +283,16 @@ async def decide(
             return after
 
         return await _each(found, decided_one, "approvals", json=json)
+
+
+def _check_change(approval: Approval) -> None:
+    """Check before a person is asked that the agent accepts a changed input. Raises Trouble."""
+    if approval.door == "tool" and approval.kind == "permission" and approval.accepts_change is not False:
+        return  # None is of a gateway that does not report it: the vote shows it.
+    what = "this is not about a tool's input" if approval.door != "tool" or approval.kind != "permission" else \
+        f"agent {approval.agent_id} does not accept a changed input"
+    raise Trouble("UnsupportedCapability", f"{approval.id} cannot be changed: {what}.",
+                  f"Deny it with the reason instead: interlock deny {approval.id} --reason \"…\"")
 
 
 async def _while_pending(link: GatewayLink, approval: Approval, question: Coroutine[Any, Any, T]) -> T:

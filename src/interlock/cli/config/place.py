@@ -51,12 +51,16 @@ class OnHost:
         = None
 
     def directory(self) -> Path:
-        """Return the state directory. One that `--state` names must exist: a verb that reads it does not make it.
-        Raises Trouble."""
+        """Return the state directory, for a verb that reads it, and does not make it. One that `--state` names must
+        exist. Raises Trouble."""
+        self._check_named()
+        return state_directory(self.state, make=False)
+
+    def _check_named(self) -> None:
         if self.state is not None and not os.path.lexists(self.state.expanduser()):
             raise usage(f"The state directory {self.state.expanduser().absolute()} does not exist.",
+                        f"To list what is in a state, write --only {self.state}." if is_state_of_work(self.state) else
                         "Name with --state the directory of a gateway, or make one with: interlock up --state PATH")
-        return self.made_directory()
 
     def made_directory(self) -> Path:
         """Return the state directory, for a verb that writes there; it is made if it does not exist. Raises Trouble."""
@@ -76,11 +80,11 @@ class Where(OnHost):
         = None
 
     def directory(self) -> Path:
-        """Return the state directory. If another gateway is named, it is that of a client, and is made. Raises
-        Trouble."""
-        if self.url or self.on is not None or os.environ.get("INTERLOCK_URL"):
-            return self.made_directory()
-        return super().directory()
+        """Return the state directory, for a verb that does not make it. If another gateway is named, it is that of a
+        client, which is made when something is stored there. Raises Trouble."""
+        if is_state_of_work(self.state) or not (self.url or self.on is not None or os.environ.get("INTERLOCK_URL")):
+            self._check_named()
+        return state_directory(self.state, make=False)
 
 
 Here = Annotated[Where, Parameter(name="*")]
@@ -105,13 +109,25 @@ NOWHERE_ON_HOST = OnHost()
 NOWHERE_BY_CONTEXT = WhereByContext()
 
 
-def state_directory(option: Path | None) -> Path:
-    """Find the state directory: the option, otherwise `$INTERLOCK_STATE`, otherwise the platform's default (G-2).
-    Raises Trouble."""
+def is_state_of_work(named: Path | None) -> bool:
+    """Return whether `--state`, which names a directory, probably means the state of an approval, a task or a session,
+    which `--only` names."""
+    if named is None:
+        return False
+    from typing import get_args
+
+    from interlock.protocol.resources import ApprovalState, CommandState, SessionActivity
+
+    return str(named) in {*get_args(ApprovalState), *get_args(CommandState), *get_args(SessionActivity)}
+
+
+def state_directory(option: Path | None, *, make: bool = True) -> Path:
+    """Find the state directory: the option, otherwise `$INTERLOCK_STATE`, otherwise the platform's default (G-2); it is
+    made if it does not exist and `make` is set. Raises Trouble."""
     from interlock import config
 
     try:
-        return config.state_directory(option)
+        return config.state_directory(option, make=make)
     except config.ConfigError as error:
         raise usage(error.sentences[0]) from None
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.cli.config.pairings import drop, homes, pairings
-from interlock.cli.config.place import state_directory
+from interlock.cli.config.place import OnHost
 from interlock.cli.display.terminal import result, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.verb_error import Trouble, usage
@@ -29,7 +29,7 @@ def take(
     """Let another gateway control a session of the runner that runs here."""
     from interlock.runner.local import NoRunner, Take, ask
 
-    directory = state_directory(state)
+    directory = OnHost(state).directory()
     for home in homes(directory):
         try:
             answer = asyncio.run(ask(home, Take(session_id=session, to=to)))
@@ -52,7 +52,7 @@ def unpair(
     state: StateOption = None,
 ) -> int:
     """Forget a gateway that this host's runner is paired with."""
-    directory = state_directory(state)
+    directory = OnHost(state).directory()
     found = pairings(directory)
     for one in found:
         if gateway.rstrip("/") in (one.paired.url, one.paired.runner_id):

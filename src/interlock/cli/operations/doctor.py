@@ -82,8 +82,8 @@ def examine(where: Where) -> Iterator[HostFinding]:
     yield HostFinding("python", sys.version_info[:2] >= LEAST_PYTHON, version, "Install Python 3.11 or newer.")
     yield from distributions()
     try:
-        state = where.directory()
-        writable(state)
+        where.directory()  # One that --state names must exist.
+        state = writable(where.made_directory())
     except Trouble as trouble:
         yield HostFinding("state directory", False, trouble.sentence, trouble.remedy)
         return

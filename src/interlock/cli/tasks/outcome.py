@@ -56,20 +56,32 @@ def interrupted_line(command_id: str) -> str:
 def remedy(command: Command, *, shown: bool = True) -> str:
     """Return the remedy for a command that ended without its result."""
     code = command.error.code if command.error else ""
-    if not shown and code in _LAST_LINES:
-        return f"See the agent's last lines with: interlock attach {command.id} --from-start"
+    if code in _AGENT_ENDED:
+        return _remedy_of_exit(command, shown=shown)
     if code in Code.__members__:
         return MEANINGS[Code(code)].remedy
     return _REMEDIES.get(code) or _BY_STATE.get(command.state, "")
 
 
-_LAST_LINES = {Code.PROCESS_EXIT, Code.SIGNAL_EXIT, "AgentExited"}
+_AGENT_ENDED = {Code.PROCESS_EXIT, Code.SIGNAL_EXIT, "AgentExited"}
 """Codes whose cause is in the last output of the agent."""
+
+
+def _remedy_of_exit(command: Command, *, shown: bool) -> str:
+    """Return the remedy for an agent that ended: its last lines name the cause, otherwise its output, if it has any."""
+    if not shown:
+        return f"See the agent's last lines with: interlock attach {command.id} --from-start"
+    if command.error is not None and _last_lines(command.error.message):
+        return "Correct what they name, and run it again."
+    output = command.result.output if command.result is not None else None
+    if output is not None and (output.output or output.tool_calls):
+        return "Correct what its output names, and run it again."
+    return "It wrote no reason: run it again, or start the agent by hand in that workspace to see why."
+
 
 _REMEDIES = {
     "LedgerRestored": "Look at its workspace; `interlock status` shows what the ledger lacks.",
     "AgentLost": "The runner no longer knows of it; see `interlock doctor`, and run it again.",
-    "AgentExited": MEANINGS[Code.PROCESS_EXIT].remedy,
     "PromptRefused": "Change the prompt, and run it again.",
 }
 _BY_STATE = {
@@ -102,9 +114,14 @@ def _facts(command: Command) -> str:
 def _sentence(command: Command) -> str:
     """Return the message of a command that failed, with its id; after it, what the agent wrote to standard error."""
     assert command.error is not None
-    message, _, lines = command.error.message.partition("\n")
-    reason, lines = one_line(message, SENTENCE_CHARS), one_line(lines, SENTENCE_CHARS)
+    reason, lines = one_line(command.error.message.partition("\n")[0], SENTENCE_CHARS), \
+        _last_lines(command.error.message)
     state = command.state.replace("_", " ")
     ended = "" if state == "failed" or state in reason else f"{state}, "
     sentence = f"{reason.rstrip('.')} ({ended}{command.id})."
     return f"{sentence} Its last lines: {lines.rstrip('.')}." if lines else sentence
+
+
+def _last_lines(message: str) -> str:
+    """Return what the message of an error quotes of the agent's standard error, on one line; "" if nothing."""
+    return one_line(message.partition("\n")[2], SENTENCE_CHARS)

@@ -30,6 +30,7 @@ from interlock.cli.display.terminal import (
     write,
 )
 from interlock.cli.display.values import count
+from interlock.command.card.call_words import call_words
 from interlock.command.card.lines import CONTEXT_LINES, CardLine, lines
 from interlock.command.card.request import ReceivedRequest
 from interlock.protocol import payloads as p
@@ -283,9 +284,10 @@ class Screen:
         self._write_prose(self._prose.rest())  # Text written before the call is above it.
         self._tools[asked.invocation_id] = asked.tool_name
         if self._detail != "off":
-            self.remark(f"▸ {asked.tool_name}: {summary(bytes(asked.input), asked.title)}", "cyan",
-                        f"▸ {asked.tool_name}:")
             raw = bytes(asked.input)
+            words = summary(asked.tool_name, raw, asked.title)
+            name = f"▸ {asked.tool_name}:" if words else f"▸ {asked.tool_name}"
+            self.remark(f"{name} {words}".rstrip(), "cyan", name)
             shown = not self._is_shell and len(raw) <= MAX_DIFFED_BYTES
             diff = diffs_of(lines(ReceivedRequest(asked.tool_name, raw), CONTEXT_LINES)) if shown else []
             if diff:
@@ -399,14 +401,11 @@ _ASKED_BY_GATEWAY = (Code.WORKSPACE_NOT_TRUSTED, Code.NOT_ASKING, Code.NOT_BOXED
 _ENDED = {"error": "failed", "denied": "was not allowed", "cancelled": "was cut short"}
 
 
-def summary(raw_input: bytes, title: str | None) -> str:
-    """Return a tool's input on one line: its command if it has one, otherwise its title or the input itself."""
+def summary(tool_name: str, raw_input: bytes, title: str | None) -> str:
+    """Return a tool's input on one line: what it does (`call_words`), otherwise the input itself; "" if it is empty."""
     try:
         value: Any = msgspec.json.decode(raw_input)
     except (msgspec.DecodeError, UnicodeDecodeError):
         value = None
-    if isinstance(value, dict):
-        command = cast("dict[str, Any]", value).get("command")
-        if isinstance(command, str):
-            return one_line(command, INPUT_CHARS)
-    return one_line(title or raw_input.decode("utf-8", "replace"), INPUT_CHARS)
+    rest = "" if value == {} else raw_input.decode("utf-8", "replace")
+    return one_line(call_words(tool_name, value, title) or rest, INPUT_CHARS)

@@ -113,6 +113,8 @@ class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A tool ran without a yes in this session: its agent is no longer assumed to ask (H-12)."""
     unasked: tuple[str, str] | None = None
     """(code, sentence) of the tool that ran without a yes in the open turn."""
+    unallowed: dict[str, str] = {}
+    """Open question's interaction_id → its approval, "" if policy denied it: those to which no yes was sent (P-2)."""
     staged_n: int = 0
     """The number in the session's stream of its runner's last report of staged changes; 0 if none are staged (H-17)."""
     start_commit: str | None = None
@@ -347,6 +349,18 @@ class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Drop the stored answer to a question that is void."""
         self.held_answers = [one for one in self.held_answers if one.interaction_id != interaction_id]
 
+    def note_unallowed(self, interaction_id: str, approval_id: str) -> None:
+        """Record that no yes was sent to this question yet; `approval_id` is "" if policy denied it."""
+        self.unallowed[interaction_id] = approval_id
+
+    def take_unallowed(self, interaction_id: str) -> str | None:
+        """Return the approval of a question to which no yes was sent, once; None for any other question."""
+        return self.unallowed.pop(interaction_id, None)
+
+    def doubt_answers(self) -> None:
+        """Record that a yes to any open question may have been sent, since the ledger lost commits."""
+        self.unallowed = {}
+
     def end_budget_pause(self) -> list[InteractionResponse]:
         """End the wait for a budget; returns the stored answers."""
         answers, self.held_answers, self.budget_pause = self.held_answers, [], False
@@ -354,7 +368,7 @@ class LaneState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def begin_turn(self) -> None:
         """Clear what belongs to the previous turn."""
-        self.ended, self.held_answers = None, []
+        self.ended, self.held_answers, self.unallowed = None, [], {}
 
     def reset_turn_budget(self) -> None:
         """Reset the turn's token count, and the previous turn's grants."""

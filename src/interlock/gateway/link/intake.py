@@ -3,7 +3,6 @@ E-3)."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, TypeAlias
 
@@ -25,6 +24,7 @@ from interlock.engine.engine import Engine
 from interlock.engine.lanes.inbox import Job, Run
 from interlock.engine.lanes.lane_shell import LaneShell
 from interlock.engine.presence import Present
+from interlock.gateway.link.lost_ranges import LostRanges
 from interlock.gateway.link.outflow import LinkClosed
 from interlock.ports.signals import Signal
 from interlock.protocol import payloads as p
@@ -39,6 +39,9 @@ LOSSES = {"RING": FULL, "DROP": FULL, "NONE": "this session is not buffered"}
 """By the policy that was applied (D-3)."""
 LOST_RANGES_MAX = 2**18
 """Ranges of lost frames that one link may report ahead of its frames: more than a full outbox has."""
+UNCONFIRMED_MAX = 4_096
+"""Control frames of a session that its runner has not confirmed, beyond which no frame of the session is processed:
+each frame may cause one that the gateway keeps in memory."""
 PLACE_LOST = {
     "bytes": "this gateway, which observes, was behind by more than the runner's buffer holds",
     "absent": "this gateway, which observes, was away for more than a day",
@@ -76,15 +79,15 @@ class Inflow:
 
     def __init__(self, gaps: set[tuple[str, int]] | None = None) -> None:
         self._expected: dict[str, int] = {}
-        self._lost: dict[str, deque[tuple[int, int]]] = {}
-        """Ascending, apart from each other, and none wholly below the expected number."""
+        self._lost = LostRanges()
+        """None lies wholly below the expected number."""
         self._unplaced: set[str] = set()
         self._gaps: set[tuple[str, int]] = set() if gaps is None else gaps
 
     def expect(self, session_id: str, seq: int) -> None:
         """Record that the gateway has all frames below `seq`."""
         self._expected[session_id] = seq
-        self._pass_lost(session_id)
+        self._lost.pass_to(session_id, seq - 1)
 
     def knows(self, session_id: str) -> bool:
         """Return whether the session's number, or a frame of it, was received since it was last forgotten."""
@@ -102,27 +105,10 @@ class Inflow:
     def lose(self, session_id: str, ranges: list[tuple[int, int]]) -> None:
         """Record ranges (from, to) that the runner reports as lost: a gap that they cover does not count as a fault
         (D-3). Raises Closing if there are too many."""
-        merged = deque[tuple[int, int]]()
-        named = [*self._lost.get(session_id, ()), *((first, last) for first, last in ranges if 1 <= first <= last)]
-        for first, last in sorted(named):
-            if merged and first <= merged[-1][1] + 1:
-                merged[-1] = merged[-1][0], max(last, merged[-1][1])
-            else:
-                merged.append((first, last))
-        self._lost[session_id] = merged
-        self._pass_lost(session_id)
-        if sum(map(len, self._lost.values())) > LOST_RANGES_MAX:
+        self._lost.add(session_id, ranges)
+        self._lost.pass_to(session_id, self.reached(session_id))
+        if len(self._lost) > LOST_RANGES_MAX:
             raise Closing(1003, f"metadata.lost_ranges: more than {LOST_RANGES_MAX} ranges are ahead of their frames")
-
-    def _pass_lost(self, session_id: str) -> None:
-        """Forget the ranges below the expected number."""
-        lost = self._lost.get(session_id)
-        if lost is None:
-            return
-        while lost and lost[0][1] <= self.reached(session_id):
-            lost.popleft()
-        if not lost:
-            del self._lost[session_id]
 
     def lose_unplaced(self, session_id: str) -> None:
         """Record a loss without ranges: a gap in the history, and before the first live frame after it, is attributed
@@ -154,9 +140,8 @@ class Inflow:
         expected = self._expected.get(session_id, 1)
         if seq < expected:
             return False
-        lost = self._lost.get(session_id)
-        if lost is not None and lost[0][0] <= expected:
-            expected = lost[0][1] + 1
+        if session_id in self._lost:
+            expected = self._lost.after(session_id, expected)
         if seq > expected and session_id not in self._unplaced:
             again = (session_id, expected) in self._gaps
             if len(self._gaps) >= GAPS_KEPT:
@@ -165,7 +150,7 @@ class Inflow:
             raise FrameGap(session_id, expected, seq, again=again)
         self._gaps.discard((session_id, expected))
         self._expected[session_id] = seq + 1
-        self._pass_lost(session_id)
+        self._lost.pass_to(session_id, seq)
         return True
 
 
@@ -221,6 +206,7 @@ class Intake:
             shell = self._engine.lanes.shells.get(session_id or "")
             if (
                 shell is None or shell.inbox.full or shell.lane.state.runner_id != self._runner_id
+                or len(shell.lane.unconfirmed) > UNCONFIRMED_MAX
                 or (frame.seq is not None and not self._inflow.follows(session_id or "", frame.seq))
             ):
                 await self._past_gaps(lambda frame=frame, raw=raw: self._one(frame, raw))
@@ -251,6 +237,7 @@ class Intake:
             if frame.seq is not None:
                 self._pass_over(frame.type, f"session {session_id} is not this runner's")
             return
+        _check_confirmed(shell)
         after = await self._reached(session_id)
         if frame.seq is not None and not self._inflow.next(session_id, frame.seq):
             return
@@ -351,6 +338,7 @@ class Intake:
         if shell is None:
             self._pass_over(wire.type, f"session {session_id} is not this runner's")
             return
+        _check_confirmed(shell)
         after = await self._reached(session_id)
         if wire.seq is not None and not self._inflow.next(session_id, wire.seq):
             return
@@ -383,6 +371,13 @@ class Closing(Exception):
         super().__init__(sentence)
         self.code = code
         self.sentence = sentence
+
+
+def _check_confirmed(shell: LaneShell | None) -> None:
+    """Raise Closing if the runner does not confirm its control frames (D-7): the reattach sends them again."""
+    if shell is not None and len(shell.lane.unconfirmed) > UNCONFIRMED_MAX:
+        raise Closing(CloseCode.LEDGER, "the runner does not confirm the control frames of session "
+                      f"{shell.lane.state.session_id}")
 
 
 def refused(code: Code, detail: str) -> Closing:

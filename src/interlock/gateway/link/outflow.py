@@ -58,7 +58,9 @@ class RunnerOutflow:
         self._task = asyncio.create_task(self._run(), name="runner outflow")
 
     def send(self, raw: bytes) -> None:
-        """Queue a control frame."""
+        """Queue a control frame. One for a link that is being closed is dropped: the reattach sends it."""
+        if self._closing is not None:
+            return
         self._waiting.append(raw)
         self._bytes += len(raw)
         if self._bytes > OUTFLOW_BYTES:

@@ -161,6 +161,9 @@ class Approval(Resource, frozen=True, kw_only=True):
     (H-5)."""
     dangerous: bool = False
     """Whether its rule is marked dangerous: it is decided on its complete card, and by no button in a chat (O-12)."""
+    accepts_change: bool | None = None
+    """Whether the agent of a tool call accepts a changed input, `updated_input` of a vote (P-2); None if it is not
+    known, and for anything else than a tool call."""
     supersedes: str | None = None
     """The approval whose input was changed to this one's (P-2)."""
     superseded_by: str | None = None

@@ -10,6 +10,7 @@ import pytest
 from engine.bridge.steps import running
 from engine.conversation import OWNER, USAGE, Table, remember
 from interlock.command.policy.policy import QuorumGroup, Rule, RuleSet
+from interlock.engine.bridge.approvals import approvals
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.protocol import payloads as p
 from interlock.protocol.problems import Problem
@@ -234,3 +235,39 @@ async def test_a_grant_is_used_if_the_runner_reports_so_and_void_otherwise(
     record = await table.ledger.approval(approval_id, "default")
     assert record is not None
     assert record.approval.state == state
+
+
+async def asks_much(table: Table, session_id: str, name: str, kind: Any = "PERMISSION") -> None:
+    """A question with an input of 4,000 bytes."""
+    await table.send(session_id, "agent.interaction.request", p.InteractionRequest(
+        interaction_id=name, interaction_type=kind, title="write",
+        context=p.InteractionContext(tool_name="edit", input=msgspec.Raw(b'"' + b"x" * 3_998 + b'"'))))
+
+
+@pytest.mark.req("P-1", "A-5")
+@pytest.mark.parametrize("kind", ["PERMISSION", "QUESTION"])
+async def test_the_requests_of_open_approvals_are_bounded_together(monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    monkeypatch.setattr(approvals, "MAX_OPEN_APPROVAL_BYTES", 10_000)
+    table = Table()
+    _, session_id = await running(table)
+    for name in ("x-i1", "x-i2", "x-i3"):
+        await asks_much(table, session_id, name, kind)
+    denied = table.wire.last("control.interaction.response").payload
+    assert (denied.interaction_id, denied.decision, denied.by) == ("x-i3", "deny", "policy:open approvals are limited")
+    assert "too much memory" in denied.message
+    assert len(await table.ledger.approvals("default", "pending", None, 10)) == 2
+    assert (await table.actions())[-1] == "tool_denied"
+    await table.resolved(session_id, "denied", "i3")
+
+    await table.resolved(session_id, "denied", "i1")  # One is over: there is room again.
+    await asks_much(table, session_id, "x-i4", kind)
+    assert len(await table.ledger.approvals("default", "pending", None, 10)) == 2
+
+
+@pytest.mark.req("P-1")
+async def test_what_policy_decides_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approvals, "MAX_OPEN_APPROVAL_BYTES", 10)
+    table = Table(RuleSet([Rule(name="tools", door="tool", effect="allow")]))
+    _, session_id = await running(table)
+    await table.asked(session_id)
+    assert table.wire.last("control.interaction.response").payload.decision == "allow"

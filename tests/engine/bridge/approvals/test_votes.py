@@ -269,6 +269,7 @@ async def test_a_changed_input_is_a_new_approval_with_that_vote_as_its_first() -
     voted = await cast(table, approval_id, KIM, updated_input=msgspec.Raw(raw))
     old = await shown(table, approval_id)
     assert (old.state, old.superseded_by) == ("superseded", voted.id)
+    assert (old.accepts_change, voted.accepts_change) == (True, True)
     assert (voted.state, voted.supersedes, voted.digest) == ("pending", approval_id, hashlib.sha256(raw).hexdigest())
     assert bytes(voted.input) == raw
     assert [vote.by for vote in voted.votes] == ["user:kim"]
@@ -291,7 +292,8 @@ async def test_a_changed_input_is_refused_before_the_vote_if_the_agent_cannot_us
     with pytest.raises(Problem) as refused:
         await cast(table, approval_id, updated_input=msgspec.Raw(b'{"command":"ls"}'))
     assert refused.value.code == "UnsupportedCapability"
-    assert (await shown(table, approval_id)).votes == []
+    after = await shown(table, approval_id)
+    assert (after.accepts_change, after.votes) == (False, [])
 
 
 @pytest.mark.req("P-1", "P-2")

@@ -8,10 +8,14 @@ import msgspec
 import pytest
 
 from engine.bridge.steps import command_running, ended, restarted, running, shown
-from engine.conversation import Table, turn_uuid
+from engine.conversation import OWNER, Table, remember, turn_uuid
+from engine.within import Within
+from interlock.command.policy.budget import BudgetRule
+from interlock.command.policy.policy import Rule, RuleSet
 from interlock.engine.bridge.inputs.gateway import ClockTicked
 from interlock.engine.bridge.inputs.runner import InvalidFrameReceived
-from interlock.engine.bridge.lane_state import LaneState
+from interlock.engine.bridge.lane_state import LaneState, Limits
+from interlock.engine.bridge.link.ledger_restore import reconcile
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import Code
 from interlock.protocol.envelope import Wire
@@ -252,3 +256,122 @@ async def test_an_agent_that_exits_without_an_answer_fails_despite_a_normal_turn
     await table.ended(session_id, "end_turn", unanswered=True)
     command = await shown(table, command_id)
     assert (command.state, command.error.code, command.result.ok) == ("failed", "AgentExited", False)
+
+
+async def asks(table: Table, session_id: str, kind: Any = "PERMISSION") -> str:
+    """The agent asks; the approval's id."""
+    await table.send(session_id, "agent.interaction.request", p.InteractionRequest(
+        interaction_id="x-i1", interaction_type=kind, title="rm", context=p.InteractionContext(tool_name="shell")))
+    return next(one.approval.id for one in await table.ledger.approvals("default", "pending", None, 10)
+                if one.approval.door == "tool")
+
+
+async def breaches(table: Table) -> list[dict[str, Any]]:
+    """The audit records of tools that ran without a yes."""
+    records = [msgspec.json.decode(record.body) for record in await table.ledger.audit("default", 0, 1_000)]
+    return [record for record in records if record["action"] == "ran_unasked"]
+
+
+async def expired(table: Table, session_id: str) -> None:
+    table.clock.advance(24 * 3_600_000 + 1)
+    await (await table.lane(session_id)).call(ClockTicked())
+
+
+@pytest.mark.req("P-2", "P-5", "H-12")
+@pytest.mark.parametrize(("kind", "state"), [
+    ("PERMISSION", "pending"), ("PERMISSION", "denied"), ("PERMISSION", "expired"), ("PERMISSION", "restarted"),
+    ("QUESTION", "pending"), ("QUESTION", "denied")])
+async def test_a_runner_that_reports_a_yes_it_was_not_sent_fails_the_command(kind: Any, state: str) -> None:
+    table = Table()
+    command, session_id = await command_running(table)
+    approval_id = await asks(table, session_id, kind)
+    if state == "denied" and kind == "QUESTION":
+        await table.engine.answer(OWNER, approval_id, None, remember)
+    elif state == "denied":
+        await table.vote(approval_id, "deny")
+    elif state == "expired":
+        await expired(table, session_id)
+    elif state == "restarted":
+        await table.restart()
+        await table.reattach(session_id, 100)
+    await table.resolved(session_id, "allowed")
+
+    (breach,) = await breaches(table)
+    assert (breach["approval_id"], breach["command_id"], breach["who"]["role"]) == (approval_id, command.id, "runner")
+    assert (breach["meta"]["code"], breach["meta"]["interaction"]) == ("RAN_UNASKED", "x-i1")
+    assert await table.has_notice(session_id, "RanUnasked", approval_id)
+    assert table.wire.last("control.turn.cancel").payload.reason == "RAN_UNASKED"
+    record = await table.ledger.approval(approval_id, "default")
+    assert record is not None
+    assert record.approval.state == (state if state in ("denied", "expired") else "void")
+    await table.ended(session_id, "cancelled")
+    assert await ended(table, command) == ("failed", "RAN_UNASKED")
+    assert (await table.execute("more", target=Target(session_id=session_id))).state == "pending_approval"
+
+
+@pytest.mark.req("P-1", "P-2", "H-12")
+@pytest.mark.parametrize(("effect", "found"), [("allow", []), ("deny", [None])])
+async def test_a_yes_to_what_policy_decides_is_a_breach_only_after_a_denial(effect: Any, found: list[None]) -> None:
+    table = Table(RuleSet([Rule(name="tools", door="tool", effect=effect)]))
+    _, session_id = await running(table)
+    await table.asked(session_id)
+    await table.resolved(session_id, "allowed")
+    assert [record.get("approval_id") for record in await breaches(table)] == found
+
+
+@pytest.mark.req("P-7", "P-2")
+async def test_a_yes_that_a_budget_still_holds_was_not_sent() -> None:
+    table = Table()
+    table.limits = Limits(timeout_ms=60_000, budgets=(BudgetRule(name="turn", tokens_per_turn=1_000),))
+    table.begin()
+    _, session_id = await running(table)
+    await table.send(session_id, "session.usage", p.Usage(
+        turn_id="t1", token_usage=p.TokenUsage(input_tokens=1_000, output_tokens=0),
+        cost_usage=p.Quota(limit=-1, used=0, unit="USD"), message_usage=p.MessageQuota(limit=-1, used=1, unit="COUNT"),
+        context_window=p.ContextWindow(), time_to_reset="2026-12-01T00:00:00.000Z"))
+    approval_id = await asks(table, session_id)
+    await table.vote(approval_id, "grant")
+    assert "control.interaction.response" not in table.wire.types()
+    await table.resolved(session_id, "allowed")
+    assert [record["approval_id"] for record in await breaches(table)] == [approval_id]
+
+
+@pytest.mark.req("P-2", "P-6", "D-5", "H-12")
+@pytest.mark.parametrize("race", [
+    "granted", "granted, then canceled", "granted, then restarted", "answered in words", "canceled", "expired",
+    "denied by the runner", "repeated", "another gateway", "lost commits"])
+async def test_a_report_that_crosses_a_decision_is_no_breach(race: str) -> None:
+    table = Table()
+    command, session_id = await command_running(table)
+    approval_id = await asks(table, session_id, "QUESTION" if race == "answered in words" else "PERMISSION")
+    outcome: Any = "allowed"
+    if race.startswith("granted") or race == "repeated":
+        await table.vote(approval_id, "grant")
+    if race == "answered in words":
+        await table.engine.answer(OWNER, approval_id, "main", remember)
+    elif race == "granted, then restarted":
+        await table.restart()
+        await table.reattach(session_id, 100)
+    elif race in ("granted, then canceled", "canceled"):
+        await table.cancel(command.id)
+        outcome = "void" if race == "canceled" else "allowed"
+    elif race == "expired":
+        await expired(table, session_id)
+        outcome = "expired"
+    elif race == "denied by the runner":  # Before the gateway's `held` arrived.
+        outcome = "denied"
+    elif race == "repeated":
+        await table.resolved(session_id, "allowed")
+    elif race == "another gateway":
+        await table.send(session_id, "x-interlock.control.changed", p.ControlChanged(gateway_id="g2"))
+    elif race == "lost commits":  # The yes was sent, and the restored ledger does not have it (D-5).
+        shell = await table.lane(session_id)
+        seen = p.HelloSession(session_id=session_id, state="waiting_approval", turn_id=turn_uuid("t1"),
+                              last_seq_sent=shell.lane.state.last_seq, acked_seq=shell.lane.state.last_seq,
+                              control_seq=shell.lane.state.control_seq + 1)
+        await shell.call(Within(lambda lane: reconcile(lane, seen)))
+    await table.resolved(session_id, outcome)
+    assert await breaches(table) == []
+    assert not await table.has_notice(session_id, "RanUnasked")
+    assert "RAN_UNASKED" not in [sent.payload.reason for sent in table.wire.sent
+                                 if isinstance(sent.payload, p.TurnCancel)]

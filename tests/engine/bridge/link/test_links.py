@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from engine.bridge.steps import ended, refused_prompt, running
 from engine.conversation import Table
 from interlock.engine.bridge.inputs.gateway import ClockTicked
-from interlock.engine.bridge.inputs.runner import AgentReported, RunnerAttached, RunnerDetached
+from interlock.engine.bridge.inputs.runner import AgentReported, ControlsConfirmed, RunnerAttached, RunnerDetached
 from interlock.engine.bridge.link.links import REOPEN_MS
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
@@ -220,3 +222,32 @@ async def test_a_dispatched_command_survives_its_lost_link_up_to_the_detach_ttl(
     table.clock.advance(1)
     await shell.call(ClockTicked())
     assert await ended(table, command) == ("failed", "AgentLost")
+
+
+class Watched(dict[int, bytes]):
+    """Control frames by number; counts those that are looked at."""
+
+    looked = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for number in super().__iter__():
+            self.looked += 1
+            yield number
+
+
+@pytest.mark.req("D-7")
+async def test_a_confirmation_looks_only_at_what_it_confirms() -> None:
+    table = Table()
+    _, session_id = await running(table)
+    shell = await table.lane(session_id)
+    lane = shell.lane
+    for _ in range(300):
+        await table.send(session_id, "agent.text.done", p.TextDone(turn_id="old", block_id="b", text="late"))
+    first, *_, last = lane.unconfirmed
+    lane.unconfirmed = watched = Watched(lane.unconfirmed)
+    for number in range(first, first + 3):
+        await shell.call(ControlsConfirmed(number))
+    assert watched.looked <= 6
+    assert (min(lane.unconfirmed), max(lane.unconfirmed)) == (first + 3, last)
+    await shell.call(ControlsConfirmed(last))
+    assert lane.unconfirmed == {}

@@ -96,7 +96,7 @@ async def test_the_gateway_that_takes_over_gets_requests_and_commands(table: Tab
     await changed(table, session_id, OWN)
     await table.asked(session_id, turn_id="t2", invocation="i5")
     held = table.wire.last("x-interlock.interaction.held")
-    await table.vote(held.payload.approval_id, "allow")
+    await table.vote(held.payload.approval_id, "grant")
     assert table.wire.last("control.interaction.response").payload.interaction_id == "x-i5"
     command = await table.execute("mine", target=Target(session_id=session_id))
     assert await table.state(command.id) == "queued", "the turn that runs comes first"

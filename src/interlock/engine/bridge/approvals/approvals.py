@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from interlock.command.card.permission_request import PermissionRequest
 from interlock.engine.bridge.commands.command_end import end_command
 from interlock.engine.bridge.commands.denials import denial_of, keep_denial
 from interlock.engine.bridge.lane import SYSTEM, Lane
 from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
+from interlock.protocol.box import LANDING
 from interlock.protocol.clock import iso
 from interlock.protocol.hold import Holding
+from interlock.protocol.limits import MAX_OPEN_APPROVAL_BYTES
 from interlock.protocol.records import DEVICES, ApprovalRecord, CommandRecord, DeliveryRecord, Judged
-from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery
+from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery, OfferedOption
 
 
 def open_approval(
@@ -51,6 +55,26 @@ def open_approval(
     lane.record_approval(record, SYSTEM)
     _ask_approvers(lane, approval)
     return approval
+
+
+def has_room(lane: Lane, request: PermissionRequest, title: str, options: Sequence[OfferedOption]) -> bool:
+    """Return whether the request fits in the memory of the session's open tool approvals."""
+    size = _size(request.input, request.subject, title, options)
+    opened = (record.approval for record in lane.approvals.values() if record.approval.door == "tool")
+    taken = sum(_size(one.input, one.subject, one.title, one.options) for one in opened)
+    return taken + size <= MAX_OPEN_APPROVAL_BYTES
+
+
+def _size(asked: bytes | msgspec.Raw, subject: bytes | msgspec.Raw | msgspec.UnsetType | None, title: str,
+          options: Sequence[OfferedOption]) -> int:
+    """Return the bytes and characters of a request, as an approval stores it."""
+    covered = 0 if subject is None or subject is msgspec.UNSET else len(subject)
+    return len(asked) + covered + len(title) + sum(len(one.option_id) + len(one.label) for one in options)
+
+
+def accepts_change(lane: Lane, tool_name: str | None, invocation_id: str | None) -> bool:
+    """Return whether the agent of a tool call accepts another input than the one that it asked about (P-2)."""
+    return lane.state.features.get("updated_input") is True or (tool_name == LANDING and not invocation_id)
 
 
 def _ask_approvers(lane: Lane, approval: Approval) -> None:
@@ -98,13 +122,20 @@ def hand_answer(lane: Lane, answer: p.InteractionResponse) -> None:
     hold = next((r for r in lane.approvals.values() if r.approval.budget is not None
                  and r.approval.state == "pending"), None)
     if answer.decision != "allow" or hold is None or lane.state.budget_pause:
-        lane.control("control.interaction.response", answer)
+        send_answer(lane, answer)
         return
     lane.state.hold_answer(answer)
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=answer.interaction_id, approval_id=hold.approval.id,
         expires_in_ms=max(1, hold.expires_ms - lane.now)))
     stop_clock(lane)
+
+
+def send_answer(lane: Lane, answer: p.InteractionResponse) -> None:
+    """Send the answer to the agent's question. After a yes, the runner may report that it allowed it (P-2)."""
+    lane.control("control.interaction.response", answer)
+    if answer.decision == "allow":
+        lane.state.take_unallowed(answer.interaction_id)
 
 
 def expire(lane: Lane, record: ApprovalRecord) -> None:

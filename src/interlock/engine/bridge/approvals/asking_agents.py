@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock.command.approval import too_late
 from interlock.engine.bridge.approvals import asking_people
-from interlock.engine.bridge.approvals.approvals import restart_clock
+from interlock.engine.bridge.approvals.approvals import restart_clock, send_answer
 from interlock.engine.bridge.commands.dispatch import open_session
 from interlock.engine.bridge.context import compaction
 from interlock.engine.bridge.lane import Lane
@@ -39,7 +39,7 @@ def answer(lane: Lane, principal: Principal, record: ApprovalRecord, text: str |
     if moved.interaction_id is None:  # The gateway's own question.
         asking_people.answered(lane, moved, text)
         return moved
-    lane.control("control.interaction.response", p.InteractionResponse(
+    send_answer(lane, p.InteractionResponse(
         interaction_id=moved.interaction_id, decision="deny" if text is None else "allow", by=who["id"], answer=text))
     restart_clock(lane)
     return moved

@@ -1,10 +1,10 @@
 """Tools that ran without a yes, or with another input than the allowed one, and agents that stopped asking: the effects
 on the session (H-3, H-11, H-12).
 
-Its runner reports it at once. It cannot be undone, so the turn ends, the command fails, and the agent is no longer
-assumed to ask: its later commands are held. After a tool without a yes, no rule answers for a person, and no report of
-the agent changes that; an agent that was only switched to another mode is assumed to ask again once it is switched
-back.
+Its runner reports it at once. A runner's report that it allowed a question to which no yes was sent counts as one. It
+cannot be undone, so the turn ends, the command fails, and the agent is no longer assumed to ask: its later commands are
+held. After a tool without a yes, no rule answers for a person, and no report of the agent changes that; an agent that
+was only switched to another mode is assumed to ask again once it is switched back.
 """
 
 from __future__ import annotations
@@ -41,6 +41,15 @@ def report(lane: Lane, payload: p.AgentError, policy: RuleSet) -> None:
     _fall(lane, "ran_unasked", code, payload.message, policy)
 
 
+def allowed_without_yes(lane: Lane, interaction_id: str, approval_id: str, policy: RuleSet) -> None:
+    """Treat a runner's report that it allowed a question to which no yes was sent as a tool that ran without one.
+    `approval_id` is "" if policy denied the question."""
+    held.has_fallen(lane.state)
+    asked = f"what approval {approval_id} is about" if approval_id else "what a policy rule denies"
+    sentence = f"Runner {lane.state.runner_id} reports that it allowed {asked}, but no yes was sent to it."
+    _fall(lane, "ran_unasked", Code.RAN_UNASKED, sentence, policy, interaction_id, approval_id or None)
+
+
 def asking_changed(lane: Lane, payload: p.AskingChanged, policy: RuleSet) -> None:
     """Hold the session's commands from now on if its agent stopped asking; stop holding them if it asks again."""
     state = lane.state
@@ -54,12 +63,14 @@ def asking_changed(lane: Lane, payload: p.AskingChanged, policy: RuleSet) -> Non
     lane.audit("asking_resumed", {"id": state.runner_id, "role": "runner"}, {})
 
 
-def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: RuleSet) -> None:
+def _fall(lane: Lane, action: str, code: Code, sentence: str, policy: RuleSet, interaction_id: str = "",
+          approval_id: str | None = None) -> None:
     record, turn = lane.active, lane.state.machine.turn
     held.take_asking(lane.state, asks=False)
     lane.notice(Notice(code=NOTICES[code], message=sentence))
-    lane.audit(action, {"id": lane.state.runner_id, "role": "runner"}, {"code": code.value},
-               command_id=record.command.id if record is not None else None)
+    lane.audit(action, {"id": lane.state.runner_id, "role": "runner"},
+               {"code": code.value, **({"interaction": interaction_id} if interaction_id else {})},
+               command_id=record.command.id if record is not None else None, approval_id=approval_id)
     if turn is not None:
         lane.state.unasked = (code.value, sentence)
         if lane.limits.on_unasked == "cancel":

@@ -16,13 +16,13 @@ from interlock.command.policy.policy import PolicyVerdict, RuleSet
 from interlock.command.policy.remembered_rule import plain, rule_of
 from interlock.command.signature import Statement, stricter, verify
 from interlock.engine.bridge.approvals import workspace_trust
-from interlock.engine.bridge.approvals.approvals import open_approval, release
+from interlock.engine.bridge.approvals.approvals import accepts_change, open_approval, release
 from interlock.engine.bridge.approvals.policy_subjects import judged, quorums, subject_of_approval
 from interlock.engine.bridge.commands import budget_decisions
 from interlock.engine.bridge.lane import Lane
 from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
-from interlock.protocol.box import LANDING, Box
+from interlock.protocol.box import Box
 from interlock.protocol.limits import MAX_CARDS, MAX_PROMPT_BYTES
 from interlock.protocol.problems import Place, Problem, malformed
 from interlock.protocol.records import ApprovalRecord, Principal, RuleRecord
@@ -169,6 +169,7 @@ def _supersede(
         ttl_ms=max(1, record.expires_ms - lane.now),
         requested_by=old.requested_by, driver=old.driver, options=old.options, command_id=old.command_id,
         interaction_id=old.interaction_id, invocation_id=old.invocation_id, tool_name=old.tool_name, kind=old.kind,
+        accepts_change=True,
         supersedes=old.id, judged=judged(subject, _box(record), fell=lane.state.fell), **terms,
     )
     lane.move_approval(record, "superseded", who, decided_at=lane.at, decided_by=who["id"], superseded_by=opened.id)
@@ -208,8 +209,7 @@ def _terms(old: Approval, verdict: PolicyVerdict) -> dict[str, Any]:
 
 
 def _check_change(lane: Lane, old: Approval, body: GrantBody, raw: bytes) -> None:
-    takes = lane.state.features.get("updated_input") is True or (old.tool_name == LANDING and not old.invocation_id)
-    if old.door != "tool" or old.kind != "permission" or not takes:
+    if old.door != "tool" or old.kind != "permission" or not accepts_change(lane, old.tool_name, old.invocation_id):
         raise Problem("UnsupportedCapability", f"Agent {old.agent_id} does not take a changed input here; "
                       "deny it and say why instead")
     if body.decision != "grant" or body.remember is not None:

@@ -3,7 +3,7 @@ no longer used up: another approver raised it, a new day began, or the config al
 
 from __future__ import annotations
 
-from interlock.engine.bridge.approvals.approvals import restart_clock
+from interlock.engine.bridge.approvals.approvals import restart_clock, send_answer
 from interlock.engine.bridge.commands.budgets import UsedUp, asked, hold_turn, used_up
 from interlock.engine.bridge.commands.cancellation import cancel_command
 from interlock.engine.bridge.lane import SYSTEM, Lane
@@ -55,7 +55,7 @@ def go_on(lane: Lane) -> None:
     turn = state.machine.turn
     for answer in state.end_budget_pause():
         if turn is not None and answer.interaction_id in turn.interactions:
-            lane.control("control.interaction.response", answer)
+            send_answer(lane, answer)
     restart_clock(lane)
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import msgspec
 
-from interlock.command.policy.policy import RuleSet
+from interlock.command.policy.policy import PolicyVerdict, RuleSet
 from interlock.engine.bridge import staged_changes
 from interlock.engine.bridge.approvals import unapproved_tools, workspace_trust
 from interlock.engine.bridge.approvals.approvals import (
+    accepts_change,
     deny_repeated,
     hand_answer,
+    has_room,
     open_approval,
     restart_clock,
     stop_clock,
@@ -57,6 +59,10 @@ SENT_AGAIN = ("PROMPT_IN_PROGRESS", "RUNNER_RESTARTED", "SESSION_NOT_FOUND")
 
 MAX_OPTIONS = 32
 """Stored options of one question: a runner shows no more (A-9)."""
+NO_ROOM = PolicyVerdict("deny", "open approvals are limited", reason=(
+    "The requests that wait for people in this session take too much memory together, so this one was denied. Ask "
+    "again once they are decided."))
+"""The answer if the open approvals are too large together."""
 MAX_SENTENCE_CHARS = 1_000
 """Maximum length of the sentence about a refused frame."""
 
@@ -144,7 +150,7 @@ def _react(lane: Lane, frame: Frame, policy: RuleSet) -> None:
         case p.InteractionRequest():
             _asked(lane, payload, policy)
         case p.InteractionResolved():
-            _resolved(lane, payload)
+            _resolved(lane, payload, policy)
         case p.AgentError() if unapproved_tools.reports(payload):
             unapproved_tools.report(lane, payload, policy)
         case p.ChangesReport():
@@ -273,6 +279,9 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         record = None  # A turn that is not this command's does not share its tools.
     subject = subject_of(lane, record, request)
     verdict = unapproved_tools.judged(lane, policy.decide(subject))
+    options = _offered(asked)
+    if (question or verdict.effect == "ask") and not has_room(lane, request, asked.title, options):
+        question, verdict = False, NO_ROOM
     who = {"id": f"policy:{verdict.rule}", "role": "system"}
     digest = request.digest
     command_id = record.command.id if record is not None else None
@@ -284,6 +293,7 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         lane.audit("tool_call" if allow else "tool_denied", who,
                    {"tool": asked.context.tool_name, "digest": digest, "rule": verdict.rule}, command_id=command_id)
         if not allow:
+            lane.state.note_unallowed(asked.interaction_id, "")
             keep_denial(lane, command_id, Denial(
                 tool_name=asked.context.tool_name, title=request.title[:MAX_TITLE_CHARS], by=who["id"],
                 rule=verdict.rule, reason=verdict.reason, invocation_id=asked.context.invocation_id, at=lane.at))
@@ -299,9 +309,12 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         require_independent=verdict.require_independent, dangerous=verdict.dangerous,
         kind="question" if question else "permission",
-        driver=record.driver if record is not None else None, options=_offered(asked),
+        accepts_change=None if question else accepts_change(lane, asked.context.tool_name,
+                                                            asked.context.invocation_id),
+        driver=record.driver if record is not None else None, options=options,
         judged=None if question else judged(subject, lane.state.stated_box, fell=lane.state.fell),
     )
+    lane.state.note_unallowed(asked.interaction_id, approval.id)
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
         interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))
     stop_clock(lane)
@@ -319,8 +332,16 @@ def _offered(asked: p.InteractionRequest) -> list[OfferedOption]:
             for option in asked.options[:MAX_OPTIONS] if option.kind in ("allow_once", "reject_once")]
 
 
-def _resolved(lane: Lane, payload: p.InteractionResolved) -> None:
-    """Consume or void the approval according to what the runner actually sent to the agent (P-2, P-6)."""
+def _resolved(lane: Lane, payload: p.InteractionResolved, policy: RuleSet) -> None:
+    """Consume or void the approval according to what the runner actually sent to the agent (P-2, P-6). A yes that was
+    never sent to the runner is reported like a tool that ran without one (H-12)."""
+    _take_resolved(lane, payload)
+    approval_id = lane.state.take_unallowed(payload.interaction_id)
+    if approval_id is not None and payload.outcome == "allowed" and not lane.state.controller:
+        unapproved_tools.allowed_without_yes(lane, payload.interaction_id, approval_id, policy)
+
+
+def _take_resolved(lane: Lane, payload: p.InteractionResolved) -> None:
     record = next((r for r in lane.approvals.values() if r.approval.interaction_id == payload.interaction_id), None)
     who = {"id": lane.state.runner_id, "role": "runner"}
     if record is None:

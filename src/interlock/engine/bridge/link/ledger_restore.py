@@ -58,6 +58,7 @@ def reconcile(lane: Lane, session: HelloSession) -> Setback | None:
         state.lose_up_to(max(state.lost_above, session.acked_seq))
     # Numbers that the runner has seen are not reused: it would take a new frame for an old one (D-7).
     state.number_controls_after(session.control_seq)
+    state.doubt_answers()
     if _still_runs(lane, session):
         if frames and session.state != "waiting_approval":
             _void_answered(lane)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import msgspec
 
 from interlock.engine.bridge.approvals import held
@@ -110,7 +112,7 @@ def confirm(lane: Lane, seq: int) -> None:
         return
     state.control_acked = min(seq, state.control_seq)
     lane.out.writes.append(DropControls(state.tenant_id, state.session_id, state.control_acked))
-    for stored in [known for known in lane.unconfirmed if known <= state.control_acked]:
+    for stored in list(takewhile(lambda known: known <= state.control_acked, lane.unconfirmed)):  # By number.
         del lane.unconfirmed[stored]
     record = lane.active
     if state.noop_seq is not None and state.noop_chosen and seq >= state.noop_seq:
