@@ -28,6 +28,16 @@ def test_no_line_is_shown_without_a_gap() -> None:
     assert len(list(restored_lines(RestoredLedger()))) == 1
 
 
+def test_a_single_runners_report_is_not_a_fact() -> None:
+    [line, _] = restored_lines(RestoredLedger(session_count=1, sessions=[missing(1)]))
+    assert line.startswith("Runner r alone reports that")
+    assert "interlock runners revoke r" in line
+    other = MissingSession(session_id="s2", runner_id="q")
+    for found in (RestoredLedger(session_count=2, sessions=[missing(1), other]),
+                  RestoredLedger(session_count=1, sessions=[missing(1)], records_signed=9, records_kept=4)):
+        assert next(iter(restored_lines(found))) == "An older copy of the ledger was put back."
+
+
 def test_many_sessions_are_counted_and_hostile_names_stay_on_one_line() -> None:
     lines = list(restored_lines(RestoredLedger(session_count=50, sessions=[missing(n) for n in range(50)])))
     assert len(lines) == 1 + SHOWN + 1

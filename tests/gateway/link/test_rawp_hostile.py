@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.raw_runner import Server, warning
+from interlock.engine.setbacks import SESSIONS_LISTED
 from interlock.gateway.link import intake
+from interlock.ports.ledger import WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
 
@@ -37,3 +42,40 @@ async def test_a_runner_that_confirms_nothing_loses_its_link_before_its_session_
         runner.send("agent.error", warning(), session_id=session_id, seq=20)
         await runner.acked(20)
     assert (await server.lane(session_id)).lane.unconfirmed == {}
+
+
+def claimed(session_id: str, **fields: Any) -> p.HelloSession:
+    """A session of which the runner claims to have more than the ledger."""
+    return p.HelloSession(**{"session_id": session_id, "last_seq_sent": 9, "acked_seq": 9, "control_seq": 2**53,
+                             "state": "idle", "controller": "g1", **fields})
+
+
+@pytest.mark.req("D-5", "L-3", "C-7")
+async def test_a_false_claim_that_the_ledger_lost_commits_concerns_the_runners_own_sessions(server: Server) -> None:
+    async with server.session() as (_, own, _):
+        kept = await server.execute("of another runner")
+    other = kept.target.session_id
+    shell = await server.lane(other)
+    shell.lane.state.runner_id = "other"
+    await server.ledger.commit(WriteBatch([shell.lane.snapshot()]))
+    async with server.attached(claimed(own), claimed(other), claimed("unknown")):
+        pass
+    found = server.engine.setbacks.of("default")
+    assert found is not None
+    assert sorted((one.session_id, one.known) for one in found.sessions) == [(own, True), ("unknown", False)]
+    assert await server.state(kept.id) not in ("canceled", "failed")
+    assert server.engine.setbacks.of("another tenant") is None
+    assert not server.engine.setbacks.held
+
+
+@pytest.mark.req("D-5", "L-3")
+async def test_any_number_of_claimed_sessions_is_counted_and_not_a_flood_of_log_lines(server: Server) -> None:
+    with capture_logs() as logged:
+        for part in range(2):
+            async with server.attached(*(claimed(f"s{part}-{number}") for number in range(600))):
+                pass
+    counts = [line["count"] for line in logged if line["event"] == "ledger_restored"]
+    assert counts == [*range(1, SESSIONS_LISTED + 1), 1_000]
+    found = server.engine.setbacks.of("default")
+    assert found is not None
+    assert (found.session_count, len(found.sessions)) == (1_200, SESSIONS_LISTED)

@@ -13,7 +13,7 @@ SHOWN = 5
 
 def restored_lines(restored: RestoredLedger) -> Iterator[str]:
     """Yield one sentence for the log, one for the commands, one for each of the first sessions."""
-    yield "An older copy of the ledger was put back."
+    yield _cause(restored)
     if restored.records_signed is not None and restored.records_kept is not None:
         yield (f"{restored.records_signed - restored.records_kept} audit records that were signed are missing: "
                f"{restored.records_signed} were signed, {restored.records_kept} were there.")
@@ -23,6 +23,17 @@ def restored_lines(restored: RestoredLedger) -> Iterator[str]:
         yield _session(one)
     if restored.session_count > SHOWN:
         yield f"{restored.session_count - SHOWN} more sessions: `interlock status --json`."
+
+
+def _cause(restored: RestoredLedger) -> str:
+    """Return what is known about the cause. A single runner may report anything about its own sessions."""
+    runners = {one.runner_id for one in restored.sessions}
+    if restored.records_signed is not None or len(runners) != 1:
+        return "An older copy of the ledger was put back."
+    runner = one_line(runners.pop())
+    return (f"Runner {runner} alone reports that an older copy of the ledger was put back. If none was, its report is "
+            f"false: look at that runner, and revoke it if you do not know the cause (interlock runners revoke "
+            f"{runner}).")
 
 
 def _session(one: MissingSession) -> str:

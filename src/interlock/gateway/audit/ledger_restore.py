@@ -18,7 +18,7 @@ from interlock.engine.engine import Engine
 from interlock.engine.lanes.lane_shell import LaneShell
 from interlock.engine.membership import Elsewhere, LaneMoved
 from interlock.engine.presence import Present
-from interlock.engine.setbacks import Setbacks
+from interlock.engine.setbacks import SESSIONS_LISTED, Setbacks
 from interlock.gateway.audit.checkpoints import CheckpointSigner
 from interlock.ports.ledger import AuditAppend, CommandQuery, LedgerError, PutFact, WriteBatch
 from interlock.protocol import payloads as p
@@ -94,10 +94,15 @@ class RestoredSessions:
                 "Restart the runner to end the session's agent.")
 
     def _note(self, present: Present, missing: MissingSession, sentence: str) -> None:
-        if self._setbacks.session(present.record.tenant_id, missing):
-            log.error("ledger_restored", tenant_id=present.record.tenant_id, runner_id=missing.runner_id,
+        """Record a finding. Beyond those that are listed, the thousandth, the ten thousandth … is logged: a runner can
+        name any number of sessions."""
+        tenant_id = present.record.tenant_id
+        is_new, found = self._setbacks.session(tenant_id, missing), self._setbacks.of(tenant_id)
+        count = found.session_count if found is not None else 0
+        if is_new and (count <= SESSIONS_LISTED or str(count).strip("0") == "1"):
+            log.error("ledger_restored", tenant_id=tenant_id, runner_id=missing.runner_id,
                       session_id=missing.session_id, frames=missing.frames, controls=missing.controls,
-                      closed=missing.commands, reason=sentence)
+                      closed=missing.commands, count=count, reason=sentence)
 
 
 class RestoredLogs:
