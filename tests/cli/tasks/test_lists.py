@@ -89,6 +89,29 @@ def test_tasks_and_sessions_whose_only_approval_has_ones_own_vote_wait_for_anoth
 
 
 @pytest.mark.req("G-7", "P-3")
+def test_a_running_task_whose_tool_call_waits_for_a_yes_is_shown_as_waiting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pending = [approval(id="apr_o", command_id="cmd_o"), approval(id="apr_v", command_id="cmd_v", votes=[MY_VOTE]),
+               approval(id="apr_x", command_id=None)]
+    running = [command("running", id=f"cmd_{name}", ended_at=None) for name in "rvo"]
+    script = Script({
+        "GET /v1/approvals": [page(approvals=pending)], "GET /v1/whoami": [answer(ME)],
+        "GET /v1/commands": [page(commands=running)], "GET /v1/sessions": [page(sessions=[])],
+        **{f"GET /v1/commands/{one['id']}": [answer(one)] for one in running}})
+    monkeypatch.setattr(gateway_link, "GatewayLink", lambda *_, **__: link_to(script, tmp_path))
+
+    assert tasks(where=Where(state=tmp_path)) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [" ".join(row.split()[:3]) for row in rows] == [
+        "cmd_o waiting for", "cmd_v waiting for", "cmd_r running claude"]
+    assert ["another approver" in row for row in rows] == [False, True, False]
+    for task, state in (("cmd_o", "waiting for you"), ("cmd_v", "waiting for another approver"), ("cmd_r", "running")):
+        assert tasks(task, where=Where(state=tmp_path)) == 0
+        assert f"state       {state}\n" in capsys.readouterr().out
+
+
+@pytest.mark.req("G-7", "P-3")
 def test_the_card_of_an_approval_with_ones_own_vote_waits_for_another_approver(
     script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

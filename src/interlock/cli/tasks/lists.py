@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import Annotated, Any, get_args
+from collections.abc import Iterable
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 from cyclopts import Parameter
@@ -12,7 +13,7 @@ from cyclopts import Parameter
 from interlock.cli import short_ids
 from interlock.cli.approvals.left_to_others import NOTHING_LEFT, LeftToOthers, left_to_others, pending_approvals
 from interlock.cli.approvals.seen_approvals import SeenApprovals
-from interlock.cli.config.place import NOWHERE, Here
+from interlock.cli.config.place import NOWHERE, Here, Where
 from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import (
     print_table,
@@ -37,7 +38,6 @@ from interlock.protocol.api.commands import GET_COMMAND, LIST_COMMANDS
 from interlock.protocol.api.sessions import GET_SESSION, LIST_SESSIONS
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, ApprovalState, Command, CommandState, Session, SessionActivity
-from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import document, read
 
 TASKS = Layout(text=("PROMPT", "SESSION", "ERROR", "BY"), extra=("TYPE", "BY", "SESSION", "TOOK"),
@@ -76,21 +76,18 @@ def tasks(
     asked = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
                                              ("type", None if all_ else "execute")) if value}
     if id_ is not None:
-        async def one(link: GatewayLink) -> RequestSpec[dict[str, Any]]:
-            return document(GET_COMMAND.at((await short_ids.command(link, id_)).id), dict[str, Any])
+        return _show_task(where, id_, json=json)
 
-        return print_answer(where, one, lambda found: _print_members(task_members(found)), json=json)
-
-    async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None], LeftToOthers]:
+    async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None], _Awaited]:
         rows = FoundRows("commands", Command, await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked),
                                                                limit))
         if json:
-            return rows, {}, NOTHING_LEFT
+            return rows, {}, _Awaited()
         titles = {one.session_id: one.title for one in await link.list(LIST_SESSIONS.at(), Session, most=PAGE_MAX)}
-        return rows, titles, await _waiting_for_others(link, rows)
+        return rows, titles, await _awaited(link, [one.state for one in rows.values()])
 
-    rows, titles, others = ask_gateway(where, find)
-    return rows.print(lambda found: _show_tasks(found, titles, others.tasks, narrowed=bool(asked.keys() - {"type"})),
+    rows, titles, awaited = ask_gateway(where, find)
+    return rows.print(lambda found: _show_tasks(found, titles, awaited, narrowed=bool(asked.keys() - {"type"})),
                       json=json)
 
 
@@ -173,7 +170,8 @@ def sessions(
     async def find(link: GatewayLink) -> tuple[FoundRows[Session], LeftToOthers]:
         on = {"runner": await short_ids.runner_id(link, runner)} if runner is not None else {}
         rows = FoundRows("sessions", Session, await link.pages(LIST_SESSIONS.at(), {**asked, **on}, limit))
-        return rows, NOTHING_LEFT if json else await _waiting_for_others(link, rows)
+        waits = not json and any(one.state in WAITING for one in rows.values())
+        return rows, await left_to_others(link, await pending_approvals(link)) if waits else NOTHING_LEFT
 
     if asked.keys() == {"active"}:
         nothing = f"no session was active in the last {count(int(asked['active']), 'minute')}"
@@ -189,21 +187,48 @@ SHOWN_STATES = {"consumed": "allowed (used)", "void": "withdrawn (void)"}
 """Shown names of approval states whose names on the wire do not state their outcome."""
 
 
-async def _waiting_for_others(link: GatewayLink, rows: FoundRows[Command] | FoundRows[Session]) -> LeftToOthers:
-    """Return which of the tasks or sessions wait for other people than the one at this terminal. Raises Trouble."""
-    if not any(one.state in WAITING for one in rows.values()):
-        return NOTHING_LEFT
-    return await left_to_others(link, await pending_approvals(link))
+class _Awaited(NamedTuple):
+    """Ids of the tasks that wait for an approval, also while they run, and of those among them that wait for other
+    people than the one at this terminal."""
+
+    tasks: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+
+    def state(self, task_id: str, state: str) -> str:
+        """Return a task's state for people: a running one whose tool call waits, waits."""
+        if task_id in self.others:
+            return ANOTHER
+        return YOU if task_id in self.tasks else _state(state)
 
 
-def _show_tasks(found: list[Command], titles: dict[str, str | None], others: frozenset[str], *, narrowed: bool
-                ) -> None:
+async def _awaited(link: GatewayLink, states: Iterable[str]) -> _Awaited:
+    """Return which tasks wait for an approval, if one of these states may. Raises Trouble."""
+    if WAITING.isdisjoint(found := set(states)) and "running" not in found:
+        return _Awaited()
+    pending = await pending_approvals(link)
+    return _Awaited(frozenset(one.command_id for one in pending if one.command_id is not None),
+                    (await left_to_others(link, pending)).tasks)
+
+
+def _show_task(where: Where, named: str, *, json: bool) -> int:
+    async def one(link: GatewayLink) -> tuple[VerbAnswer[dict[str, Any]], _Awaited]:
+        task = await short_ids.command(link, named)
+        answer = await answered(link, document(GET_COMMAND.at(task.id), dict[str, Any]))
+        return answer, _Awaited() if json else await _awaited(link, [str(answer.value()["state"])])
+
+    answer, awaited = ask_gateway(where, one)
+    return answer.print(lambda found: _print_members(
+        {**task_members(found), "state": awaited.state(str(found["id"]), str(found["state"]))}), json=json)
+
+
+def _show_tasks(found: list[Command], titles: dict[str, str | None], awaited: _Awaited, *, narrowed: bool) -> None:
     if not found:
         say("no tasks" + (" of that kind" if narrowed else " yet; give one with: interlock run AGENT \"…\""), "dim")
         return
-    found.sort(key=lambda one: (one.state != "pending_approval", one.id in others))
+    found.sort(key=lambda one: (one.state != "pending_approval" and one.id not in awaited.tasks,
+                                one.id in awaited.others))
     header = ("TASK", "STATE", "TYPE", "AGENT", "PROMPT", "SESSION", "BY", "CREATED", "TOOK", "ERROR")
-    rows = [[one.id, ANOTHER if one.id in others else _state(one.state), one.type, one.target.agent_id or "",
+    rows = [[one.id, awaited.state(one.id, one.state), one.type, one.target.agent_id or "",
              one.title or "", _session_name(one, titles.get(one.target.session_id or "")), one.actor.id,
              ago(one.created_at), between(one.started_at, one.ended_at), one.error.code if one.error else ""]
             for one in found]
