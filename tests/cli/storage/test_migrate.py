@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.data_migration.test_tenant_move import CLOCK, filled
+from interlock.backends.postgres.database import shown
 from interlock.backends.sqlite.ledger import open_ledger
 from interlock.cli.config.place import OnHost
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.storage.migrate import migrate
+from interlock.cli.verb_error import Trouble
 
 pytestmark = [pytest.mark.req("U-2"), pytest.mark.usefixtures("logs_as_before")]
 
@@ -36,3 +38,12 @@ def test_the_reverse_migration_names_what_the_new_directory_lacks(
     printed = capsys.readouterr().err
     assert "of gateway.key, gateway.pub, owner.key, audit, objects; without their key and checkpoints" in printed
     assert "keys, checkpoints and config stay" not in printed
+    assert migrate(from_=empty_database, where=back) == ExitStatus.DONE
+    again = capsys.readouterr()
+    assert (again.out, again.err) == (
+        f"everything of the ledger at {shown(empty_database)} is in {back.directory()} already: nothing is left to "
+        "move\n", "")
+    other = OnHost(tmp_path / "other")
+    (other.made_directory() / "ledger.db").touch()
+    with pytest.raises(Trouble, match="has a ledger or transcripts already, so nothing was moved"):
+        migrate(from_=empty_database, where=other)

@@ -50,6 +50,8 @@ async def move_into_files(state: Path, dsn: str, clock: Clock) -> MigrationRepor
             shutil.rmtree(draft, ignore_errors=True)
         all_placed = draft.exists() and not (draft / LEDGER_NAME).exists()  # Only the draft was not removed.
         if ((state / LEDGER_NAME).exists() and not all_placed) or (not draft.exists() and _has_transcripts(state)):
+            if (state / LEDGER_NAME).exists() and (moved := await _moved_before(state, dsn)) is not None:
+                return moved
             raise MoveRefused(f"{state} has a ledger or transcripts already, so nothing was moved: name an empty "
                               "directory with --state.")
         draft.mkdir(mode=0o700, exist_ok=True)
@@ -101,6 +103,29 @@ async def _move(state: Path, draft: Path, dsn: str, clock: Clock) -> MigrationRe
     finally:
         await close_quietly(connection)
     return moved
+
+
+async def _moved_before(state: Path, dsn: str) -> MigrationReport | None:
+    """Return what an earlier call has moved from the database to this directory; None if none has. Raises LedgerError.
+    """
+    connection = await first_connection(read_settings(dsn))
+    try:
+        if await connection.fetchval("SELECT to_regclass('store')") is None or \
+                await connection.fetchval("SELECT value FROM store WHERE name = $1", MOVED) != str(state):
+            return None
+        return MigrationReport(
+            gateway_id=await connection.fetchval("SELECT value FROM store WHERE name = 'gateway_id'"),
+            rows={table.name: await connection.fetchval(f"SELECT count(*) FROM {table.name}") for table in TABLES},
+            transcripts=await connection.fetchval("SELECT count(*) FROM transcript WHERE kept = ''"),
+            transcript_lines=await connection.fetchval("SELECT count(*) FROM transcript_line WHERE kept = ''"),
+            audit_records=sum(end.records for end in (await database_ends(connection)).values()), left=shown(dsn),
+            already=True)
+    except (MoveRefused, LedgerError):
+        raise
+    except Exception as error:
+        raise translate(error) from error
+    finally:
+        await close_quietly(connection)
 
 
 async def _before(connection: PostgresConnection, state: Path, draft: Path, dsn: str) -> MigrationReport | None:

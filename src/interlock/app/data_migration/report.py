@@ -22,6 +22,8 @@ class MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
     audit_records: int
     left: str
     """The old ledger's present path; nothing uses it any more."""
+    already: bool = False
+    """Whether an earlier call had moved everything, and this one found nothing left to do."""
 
 
 class TenantReport(msgspec.Struct, frozen=True, kw_only=True):

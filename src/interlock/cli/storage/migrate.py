@@ -71,6 +71,9 @@ def migrate(
     if json:
         print_json(msgspec.json.encode(moved))
         return ExitStatus.DONE
+    if moved.already:
+        print_sentence(f"everything of the ledger at {moved.left} is in {state} already: nothing is left to move")
+        return ExitStatus.DONE
     rows = sum(moved.rows.values())
     print_sentence(f"moved {moved.gateway_id}: {rows} rows of {len(moved.rows)} tables, {moved.transcripts} "
                    f"transcripts of {moved.transcript_lines} lines; {moved.audit_records} audit records checked "
