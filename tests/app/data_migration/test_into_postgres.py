@@ -240,8 +240,7 @@ async def test_a_running_gateway_is_not_moved(state: Path, empty_database: str, 
     await leases.leave("i")
     await leases.close()
     await move_into_files(tmp_path, empty_database, CLOCK)
-    with pytest.raises(MoveRefused, match="has a ledger"):
-        await move_into_files(tmp_path, empty_database, CLOCK)
+    assert (await move_into_files(tmp_path, empty_database, CLOCK)).already
 
 
 async def test_a_modified_log_is_not_moved(state: Path, empty_database: str) -> None:
