@@ -69,7 +69,8 @@ class Option(typing.NamedTuple):
     def written(self) -> str:
         """The text in the table."""
         bare = self.kind == "bool" or not self.names[0].startswith("-")
-        value = "" if bare else " " + self.kind.rpartition(" ")[2].upper()
+        choices = re.findall(r'"([^"]*)"', self.kind)
+        value = "" if bare else " " + ("/".join(choices) if choices else self.kind.rpartition(" ")[2].upper())
         return ", ".join(f"`{name}{value}`" for name in self.names)
 
 

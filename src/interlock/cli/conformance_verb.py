@@ -33,15 +33,15 @@ def conformance(
     runner: Annotated[bool, Parameter(help="Check a runner, acting as the gateway that it connects to.")] = False,
     token_file: Annotated[Path | None, Parameter(help="File with the runner's token; with --runner, the "
                                                       "token that the runner must send (default: any).")] = None,
-    runner_id: Annotated[str, Parameter(help="The id of the token's runner.")] = "local",
+    runner_id: Annotated[str, Parameter(help="The id of the token's runner (default: local).")] = "local",
     key_file: Annotated[Path | None, Parameter(help="File with a key for the gateway's REST API, to send "
                                                     "prompts, answers and cancels.")] = None,
     hand: Annotated[str | None, Parameter(help="Program that does so instead; its last argument is prompt, "
                                                "allow, deny or cancel.")] = None,
     port: Annotated[int, Parameter(help="Port to listen on for the runner; 0 chooses a free one.")] = 0,
-    agent: Annotated[str, Parameter(help="Agent of the runner to open.")] = "shell",
+    agent: Annotated[str, Parameter(help="Agent of the runner to open (default: shell).")] = "shell",
     prompt: Annotated[str, Parameter(help="A prompt that makes this agent request one tool "
-                                          "call.")] = "echo conformance",
+                                          "call (default: echo conformance).")] = "echo conformance",
     quick: Annotated[bool, Parameter(help="Omit the checks that wait ten seconds.")] = False,
     json: Json = False,
 ) -> int:

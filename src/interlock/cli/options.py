@@ -11,6 +11,8 @@ from cyclopts import Parameter, Token
 Json = Annotated[bool, Parameter(help="Print one JSON document.")]
 State = Annotated[Path | None, Parameter(help="State directory (else $INTERLOCK_STATE, else the platform's own).")]
 SessionNamed = Annotated[str, Parameter(help="The session: its id, a unique beginning of it, its key, or @last.")]
+LatestSession = Annotated[str, Parameter(help="The session: its id, a unique beginning of it, its key, or @last "
+                                              "(default).")]
 Agent = Annotated[str | None, Parameter(help="Only those for this agent.")]
 
 

@@ -139,7 +139,7 @@ def withdraw(
 
 
 def answer(
-    id_: str,
+    id_: Annotated[str, Parameter(name="ID")],
     /,
     *words: str,
     none: Annotated[bool, Parameter(help="Decline to answer; the agent is sent that there is no answer.")] = False,

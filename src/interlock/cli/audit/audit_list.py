@@ -61,7 +61,7 @@ def records(
     until: Annotated[str | None, Parameter(help="Only older records, in the same format.")] = None,
     on: Annotated[str | None, Parameter(help="Only this day in this machine's time zone, with the requests "
                                              "shown: today, yesterday, tuesday, 2026-11-24.")] = None,
-    limit: Annotated[int, Parameter(help="The number to show.")] = SHOWN,
+    limit: Annotated[int, Parameter(help=f"The number to show (default: {SHOWN}).")] = SHOWN,
     json: Json = False,
     where: HereByContext = NOWHERE_BY_CONTEXT,
 ) -> int:

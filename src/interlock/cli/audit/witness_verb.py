@@ -56,9 +56,10 @@ def witness(
     place: Path,
     *,
     key: Annotated[Path | None, Parameter(help="The gateway's public key (default: the state directory's).")] = None,
-    name: Annotated[str, Parameter(help="The name beside the cosignature.")] = "interlock.witness",
+    name: Annotated[str, Parameter(help="The name beside the cosignature (default: interlock.witness).")] = \
+        "interlock.witness",
     once: Annotated[bool, Parameter(help="Check once, and exit.")] = False,
-    every: Annotated[int, Parameter(help="Seconds between two checks.")] = LOOK_EVERY_S,
+    every: Annotated[int, Parameter(help=f"Seconds between two checks (default: {LOOK_EVERY_S}).")] = LOOK_EVERY_S,
     where: Here = NOWHERE,
 ) -> int:
     """Cosign a gateway's audit log for as long as it only grows; end with status 1 when it does not.

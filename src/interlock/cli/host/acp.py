@@ -26,7 +26,8 @@ def acp(
     *,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning.")] = None,
     on_exit: Annotated[Literal["detach", "cancel"], Parameter(
-        help="When the editor ends: leave the agent's work running, or cancel it.")] = "detach",
+        help="When the editor ends: leave the agent's work running, or cancel it (default: detach, leave it).")] = \
+        "detach",
     where: Here = NOWHERE,
 ) -> int:
     """Serve an editor over ACP, on standard input and output.

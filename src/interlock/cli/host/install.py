@@ -35,6 +35,7 @@ PrintOption = Annotated[bool, Parameter(name="--print", help="Print what would b
 RootOption = Annotated[list[Path] | None, Parameter(help="A directory that may contain workspaces; may be repeated "
                                                          "(default: the config's, else this one).")]
 PartArgument = Annotated[Part, Parameter(help="What to start: `interlock up`, the gateway, or the runner.")]
+RemovedPart = Annotated[Part, Parameter(help="The service to remove: of `interlock up`, the gateway, or the runner.")]
 ForceOption = Annotated[bool, Parameter(help="Overwrite a file with other content.")]
 
 
@@ -99,7 +100,7 @@ def service_install(
     return ExitStatus.DONE
 
 
-def service_remove(part: PartArgument, /, *, for_: ForOption = None) -> int:
+def service_remove(part: RemovedPart, /, *, for_: ForOption = None) -> int:
     """Remove the file by which this host starts a part; what runs continues until it is stopped."""
     kind = for_ or _platform()
     path = place(part, kind).expanduser()

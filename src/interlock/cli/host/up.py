@@ -39,7 +39,7 @@ def up(
     port: Annotated[int | None, Parameter(help="Port of the gateway (else the config's); 0 chooses a free "
                                                "one.")] = None,
     cluster: Annotated[int | None, Parameter(help="Start this number of gateways with PostgreSQL and NATS of "
-                                                  "their own, to try a cluster.")] = None,
+                                                  "their own, to try a cluster; at most 16.")] = None,
     verbose: Annotated[bool, Parameter(help="Show the logs of gateway and runner.")] = False,
     state: State = None,
 ) -> int:

@@ -25,7 +25,7 @@ def logs(
     part: str | None = None,
     /,
     *,
-    lines: Annotated[int, Parameter(help="The number of lines of each log.")] = LINES_SHOWN,
+    lines: Annotated[int, Parameter(help=f"The number of lines of each log (default: {LINES_SHOWN}).")] = LINES_SHOWN,
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], help="Follow new lines, until Ctrl-C.")] = False,
     where: HereOnHost = NOWHERE_ON_HOST,
 ) -> int:

@@ -28,7 +28,8 @@ Reason = Annotated[str | None, Parameter(help="A comment, stored with the answer
 
 
 def pause(
-    id_: Annotated[str, Parameter(name="ID", help="A task: an id, a unique beginning, or @last.")] = short_ids.LAST,
+    id_: Annotated[str, Parameter(name="ID", help="A task: an id, a unique beginning, or @last (default).")] = \
+        short_ids.LAST,
     /,
     *,
     reason: Reason = None,
@@ -40,7 +41,8 @@ def pause(
 
 
 def resume(
-    id_: Annotated[str, Parameter(name="ID", help="A task: an id, a unique beginning, or @last.")] = short_ids.LAST,
+    id_: Annotated[str, Parameter(name="ID", help="A task: an id, a unique beginning, or @last (default).")] = \
+        short_ids.LAST,
     /,
     *,
     reason: Reason = None,
@@ -53,7 +55,7 @@ def resume(
 
 def drain(
     scope: Annotated[DrainScope, Parameter(help="The runner, agent or session that shall start nothing "
-                                                "new.")] = "gateway",
+                                                "new (default: gateway, all of them).")] = "gateway",
     id_: Annotated[str | None, Parameter(name="ID", help="The runner, agent or session.")] = None,
     /,
     *,
@@ -66,7 +68,8 @@ def drain(
 
 
 def undrain(
-    scope: Annotated[DrainScope, Parameter(help="The runner, agent or session that may start work again.")] = "gateway",
+    scope: Annotated[DrainScope, Parameter(help="The runner, agent or session that may start work again (default: "
+                                                 "gateway, all of them).")] = "gateway",
     id_: Annotated[str | None, Parameter(name="ID", help="The runner, agent or session.")] = None,
     /,
     *,

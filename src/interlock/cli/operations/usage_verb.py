@@ -35,7 +35,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def report(
     *,
     by: Annotated[str, Parameter(help="What to group by: day, agent, model, session, person, or several "
-                                      "separated by commas.")] = "day",
+                                      "separated by commas (default: day).")] = "day",
     from_: Annotated[str | None, Parameter(name="--from", help="The first day, such as 2026-11-25 (default: 30 days "
                                                                "in all).")
                      ] = None,
@@ -45,7 +45,7 @@ def report(
     session: Annotated[str | None, Parameter(help="Only usage of this session: an id, a unique beginning, a "
                                                   "key, or @last.")] = None,
     person: Annotated[str | None, Parameter(help="Only usage of this person's commands: user:ann.")] = None,
-    limit: Annotated[int, Parameter(help="The number of lines.")] = PAGE_DEFAULT,
+    limit: Annotated[int, Parameter(help=f"The number of lines (default: {PAGE_DEFAULT}).")] = PAGE_DEFAULT,
     json: Json = False,
     csv_: Annotated[bool, Parameter(name="--csv", help="Print comma-separated values.")] = False,
     where: Here = NOWHERE,

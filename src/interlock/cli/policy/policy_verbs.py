@@ -81,10 +81,11 @@ def try_(
         help="The whole permission request, a JSON object, as shown by `interlock approvals ID --json`.")] = None,
     workspace: Annotated[Path | None, NAMED_DIRECTORY, Parameter(help="The agent's workspace (default: here).")] = None,
     door: Annotated[Literal["tool", "command"], Parameter(help="What to test: a tool call, or the start of "
-                                                               "a command.")] = "tool",
-    origin: Annotated[Literal["user", "agent", "cron", "hook"], Parameter(help="The origin of the command.")] = "user",
-    permission: Annotated[Literal["asks", "never"], Parameter(help="Whether the agent asks before its tools.")]
-    = "asks",
+                                                               "a command (default: tool).")] = "tool",
+    origin: Annotated[Literal["user", "agent", "cron", "hook"], Parameter(
+        help="The origin of the command (default: user).")] = "user",
+    permission: Annotated[Literal["asks", "never"], Parameter(
+        help="Whether the agent asks before its tools (default: asks).")] = "asks",
     box: Annotated[str | None, Parameter(help="The parts of the agent's box, such as walls,writes,network.")] = None,
     runner: Annotated[str | None, Parameter(help="The agent's runner.")] = None,
     person: Annotated[str | None, Parameter(help="The person whose command it is, such as user:ann.")] = None,
@@ -131,7 +132,8 @@ def replay(
     file: Annotated[Path | None, Parameter(help="A config file with the rules to try (default: the rules in "
                                                 "force).")] = None,
     session: Annotated[str | None, Parameter(help="Only this session: an id, a unique beginning, a key.")] = None,
-    limit: Annotated[int, Parameter(help="The number of newest sessions.")] = SESSIONS_REPLAYED,
+    limit: Annotated[int, Parameter(
+        help=f"The number of newest sessions (default: {SESSIONS_REPLAYED}).")] = SESSIONS_REPLAYED,
     changed: Annotated[bool, Parameter(help="Show only calls that would be decided differently.")] = False,
     json: Json = False,
     where: Here = NOWHERE,

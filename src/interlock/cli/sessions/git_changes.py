@@ -12,7 +12,7 @@ from interlock.cli.config.place import NOWHERE, Here
 from interlock.cli.display.columns import Layout, cut_middle
 from interlock.cli.display.diff_colours import painted, spans_of
 from interlock.cli.display.terminal import has_colour, one_line, print_table, printable, result, say, write
-from interlock.cli.options import SessionNamed
+from interlock.cli.options import LatestSession
 from interlock.cli.verb_answer import print_answer
 from interlock.cli.verb_error import Trouble
 from interlock.command.card.lines import CardLine, Style
@@ -27,7 +27,7 @@ STYLES: dict[str, Style] = {"+": "added", "-": "removed", " ": "plain"}
 
 
 def diff(
-    session: SessionNamed = short_ids.LAST,
+    session: LatestSession = short_ids.LAST,
     /,
     *,
     stat: Annotated[bool, Parameter(negative=(), help="List the files with their counts, without the lines.")] = False,

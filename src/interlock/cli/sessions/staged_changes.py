@@ -16,7 +16,7 @@ from interlock.cli.display.columns import Layout, cut_middle
 from interlock.cli.display.terminal import one_line, print_table, result, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway, decoded
-from interlock.cli.options import SessionNamed
+from interlock.cli.options import LatestSession, SessionNamed
 from interlock.cli.verb_answer import VerbAnswer, answered, print_answer
 from interlock.cli.verb_error import Trouble, usage
 from interlock.command.card.landing_request import UNASKED_LATER
@@ -40,7 +40,7 @@ LOOK_S = 0.3
 
 
 def changes(
-    session: SessionNamed = short_ids.LAST,
+    session: LatestSession = short_ids.LAST,
     /,
     *,
     diff: Annotated[bool, Parameter(help="Show the pending question, with its diffs.")] = False,

@@ -49,9 +49,15 @@ def show(source: Source, /, *, full: Annotated[bool, Parameter(help="Do not shor
     return ExitStatus.DONE
 
 
-def tail(source: Source, /, *, number: Annotated[int, Parameter(name=("--number", "-n"), help="The number of entries.")]
-         = TAIL, full: Annotated[bool, Parameter(help="Do not shorten long output.")] = False, json: Json = False,
-         where: Here = NOWHERE) -> int:
+def tail(
+    source: Source,
+    /,
+    *,
+    number: Annotated[int, Parameter(name=("--number", "-n"), help=f"The number of entries (default: {TAIL}).")] = TAIL,
+    full: Annotated[bool, Parameter(help="Do not shorten long output.")] = False,
+    json: Json = False,
+    where: Here = NOWHERE,
+) -> int:
     """Show the last entries of a transcript."""
     if number < 1:
         raise usage("At least one entry is shown.", "Give -n a number from 1 on.")

@@ -23,7 +23,7 @@ UNITS_MS = {"h": 3_600_000, "d": 24 * 3_600_000, "w": 7 * 24 * 3_600_000}
 def prune(
     *,
     older_than: Annotated[str, Parameter(help="The age to delete from, since a session's last turn: 12h, "
-                                              "30d, 8w.")] = "30d",
+                                              "30d, 8w (default: 30d).")] = "30d",
     dry_run: Annotated[bool, Parameter(help="Only count what would be deleted.")] = False,
     json: Json = False,
     where: Here = NOWHERE,

@@ -35,7 +35,7 @@ def attach(
     Parameters
     ----------
     target
-        A task's or session's id, a unique beginning of it, a session's key, or @last.
+        A task's or session's id, a unique beginning of it, a session's key, or @last (default).
     """
     if json and jsonl:
         raise usage("--json and --jsonl exclude each other.", "Give one of them.")

@@ -31,7 +31,8 @@ def ci(
     workspace: Annotated[Path | None, NAMED_DIRECTORY, Parameter(
         help="Where the agent works, on its host (default: here).")] = None,
     runner: Annotated[str | None, Parameter(help="The runner to use: its id, its name or a unique beginning.")] = None,
-    timeout: Annotated[str | None, Parameter(help="End the task after this working time: 90s, 15m, 2h.")] = None,
+    timeout: Annotated[str | None, Parameter(
+        help="End the task after this working time: 90s, 15m, 2h (default: the config's, else 1h).")] = None,
     approval_timeout: Annotated[str, Parameter(
         help="Cancel the task if an approval waits for longer than this (default: 30m).")] = "30m",
     summary: Annotated[Path | None, Parameter(
@@ -46,9 +47,10 @@ def ci(
              "themselves.")] = None,
     on_rerun: Annotated[Literal["attach", "again"], Parameter(
         help="When the CI system runs the job again: follow the earlier task unless it failed, or run "
-             "the prompt again.")] = "attach",
+             "the prompt again (default: attach, follow it).")] = "attach",
     on_cancel: Annotated[Literal["cancel", "detach"], Parameter(
-        help="When the CI system cancels the job: cancel the task, or leave it running.")] = "cancel",
+        help="When the CI system cancels the job: cancel the task, or leave it running (default: cancel).")] = \
+        "cancel",
     where: Here = NOWHERE,
 ) -> int:
     """Run a prompt in a pipeline: nothing is asked here, approvals are waited for, the exit status is that of `run`.

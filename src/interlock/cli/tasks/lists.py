@@ -49,7 +49,7 @@ SHARED = DECIDED._replace(text_least=16)
 """Layout of a list with approvals that wait for others."""
 SHOWN_BY_DEFAULT = 50
 """Rows that a list at the terminal shows without --limit."""
-Limit = Annotated[int, Parameter(help="The number to show.")]
+Limit = Annotated[int, Parameter(help=f"The number to show (default: {SHOWN_BY_DEFAULT}).")]
 SessionSearch = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, key, "
                                                 "id, agent or directory; transcripts are not searched.")]
 ApprovalSearch = Annotated[str | None, Parameter(name="--search", help="Only those with this text in their title, "
@@ -60,7 +60,8 @@ def tasks(
     id_: Annotated[str | None, Parameter(name="ID", help="Show this one: an id, a unique beginning, or @last.")] = None,
     /,
     *,
-    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
+    only: Annotated[str | None, Parameter(
+        name="--only", help=f"Only those in this state: {', '.join(get_args(CommandState))}.")] = None,
     agent: Agent = None,
     session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
                                              "key, or @last.")] = None,
@@ -96,7 +97,8 @@ def approvals(
     /,
     *,
     all_: Annotated[bool, Parameter(name="--all", help="Include decided approvals.")] = False,
-    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state.")] = None,
+    only: Annotated[str | None, Parameter(
+        name="--only", help=f"Only those in this state: {', '.join(get_args(ApprovalState))}.")] = None,
     agent: Agent = None,
     session: Annotated[str | None, Parameter(help="Only those of this session: an id, a unique beginning, a "
                                              "key, or @last.")] = None,
@@ -146,8 +148,8 @@ def sessions(
     active: Annotated[int | None, Parameter(name="--active", help="Only those that were active in the last "
                                                                   "MIN minutes.")] = None,
     waiting: Annotated[bool, Parameter(name="--waiting", help="Only those with a pending approval.")] = False,
-    only: Annotated[str | None, Parameter(name="--only", help="Only those in this state: running, idle, closed …")]
-    = None,
+    only: Annotated[str | None, Parameter(
+        name="--only", help=f"Only those in this state: {', '.join(get_args(SessionActivity))}.")] = None,
     agent: Agent = None,
     runner: Annotated[str | None, Parameter(
         help="Only those on this runner: its id, its name or a unique beginning.")] = None,

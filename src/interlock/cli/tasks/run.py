@@ -68,11 +68,11 @@ def run(
                                            "the one whose roots hold the directory).")] = None,
     timeout: Annotated[str | None, Parameter(
         help="End the task after this working time: 90s, 15m, 2h. Time spent waiting for approvals is not "
-             "counted.")] = None,
+             "counted (default: the config's, else 1h).")] = None,
     on_busy: Annotated[OnBusy, Parameter(help="If the session is busy: wait, be refused, or interrupt the running "
-                                              "task.")]
+                                              "task (default: enqueue, wait).")]
     = "enqueue",
-    priority: Annotated[int, Parameter(help="-100 to 100; higher runs first.")] = 0,
+    priority: Annotated[int, Parameter(help="-100 to 100; higher runs first (default: 0).")] = 0,
     mode: Annotated[str | None, Parameter(help="The agent's mode for this prompt, such as plan.")] = None,
     model: Annotated[str | None, Parameter(help="The model for this prompt, by the agent's own name for it.")] = None,
     thinking: Annotated[str | None, Parameter(help="The agent's thinking level, by the agent's own name for "
