@@ -13,9 +13,12 @@ from interlock.gateway.link import intake
 from interlock.ports.ledger import WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode
+from interlock.protocol.frames import Direction, decode
+from interlock.protocol.resources import Target
 
 pytestmark = pytest.mark.anyio
 INVALID = {"turn_id": 7}
+TURN = "7d444840-9dc0-41d5-bff0-12c3f7b6a5e1"
 
 
 @pytest.mark.req("D-7", "L-2")
@@ -42,6 +45,13 @@ async def test_a_runner_that_confirms_nothing_loses_its_link_before_its_session_
         runner.send("agent.error", warning(), session_id=session_id, seq=20)
         await runner.acked(20)
     assert (await server.lane(session_id)).lane.unconfirmed == {}
+
+
+async def prompt_of(server: Server, session_id: str) -> str:
+    """The message id of the session's last prompt."""
+    found = (await server.lane(session_id)).lane.state.prompt_message_id
+    assert found is not None
+    return found
 
 
 def claimed(session_id: str, **fields: Any) -> p.HelloSession:
@@ -79,3 +89,35 @@ async def test_any_number_of_claimed_sessions_is_counted_and_not_a_flood_of_log_
     found = server.engine.setbacks.of("default")
     assert found is not None
     assert (found.session_count, len(found.sessions)) == (1_200, SESSIONS_LISTED)
+
+
+@pytest.mark.req("C-8", "T-4", "P-1")
+@pytest.mark.parametrize("refusal", ["NOT_ASKING", "PROMPT_IN_PROGRESS", None])
+async def test_a_result_of_a_command_that_waits_is_not_its_result(server: Server, refusal: str | None) -> None:
+    async with server.session() as (runner, session_id, first):
+        record = await server.ledger.command(first, "default")
+        assert record is not None
+        if refusal is not None:  # The runner refuses the prompt, so that it waits again, and reports a turn of it.
+            runner.send("session.error", p.SessionError(error_code=refusal, message="no", fatal=False),
+                        session_id=session_id, seq=2, metadata={"in_reply_to": await prompt_of(server, session_id)})
+            waiting = record
+        else:  # The second command has not been sent to it.
+            second = await server.execute("two", target=Target(session_id=session_id))
+            waiting = await server.ledger.command(second.id, "default")
+            runner.send("agent.error", warning(), session_id=session_id, seq=2)
+        assert waiting is not None
+        await runner.acked(2)
+        state = await server.state(waiting.command.id)
+        named = {"prompt_id": waiting.prompt_id or "prompt"}
+        runner.send("session.turn.start", p.TurnStart(turn_id=TURN, turn_index=0), session_id=session_id, seq=3,
+                    metadata=named)
+        runner.send("agent.text.done", p.TextDone(turn_id=TURN, block_id="b", text="done"), session_id=session_id,
+                    seq=4)
+        runner.send("session.turn.end", p.TurnEnd(turn_id=TURN, stop_reason="end_turn"),
+                    session_id=session_id, seq=5)
+        await runner.acked(5)
+        assert await server.state(waiting.command.id) == state
+        assert state in ("queued", "pending_approval")
+        assert (await server.actions())[-1] == "late_event"
+        sent = [decode(raw, Direction.M).payload for raw in (await server.lane(session_id)).lane.unconfirmed.values()]
+        assert p.TurnCancel(reason="its command has ended", turn_id=TURN) in sent
