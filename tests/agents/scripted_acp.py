@@ -116,7 +116,7 @@ class Recorder:
         self.events.append(("result", status, output_type, output))
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:
-        if question.wants == "QUESTION":
+        if question.interaction_type == "QUESTION":
             self.asked.append(msgspec.json.decode(question.input_json))
             text = self.words.pop(0)
             return InteractionAnswer(text is not None, None, text=text)

@@ -68,7 +68,7 @@ async def test_a_test_message_is_sent_and_a_refused_one_has_a_reason() -> None:
     with pytest.raises(Problem, match="did not take a test message: status 500") as refused:
         await (await service(Way("status 500"))).test(TENANT, "ops")
     assert (refused.value.code, refused.value.hint) == (
-        "UpstreamError", "Correct what the config says of it, or the service, and test it again.")
+        "UpstreamError", "Correct its table in the config, or the service, and test it again.")
 
 
 async def test_only_a_dead_notification_is_retried_with_its_attempts_reset() -> None:

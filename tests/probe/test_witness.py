@@ -69,6 +69,6 @@ async def test_past_the_limit_every_request_is_denied_and_text_questions_never_a
     one = Witness(True, lambda: False)
     assert (await one.ask(question())).allow
     assert not (await one.ask(question())).allow
-    assert not (await one.ask(question(wants="QUESTION"))).allow
+    assert not (await one.ask(question(interaction_type="QUESTION"))).allow
     with pytest.raises(CompactionFailed):
         await one.overflow("too long")

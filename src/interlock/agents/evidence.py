@@ -83,7 +83,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def saw_worse(self) -> bool:
-        """Return whether something ran that was not allowed, so that the agent is `command` whatever its table says.
+        """Return whether something ran that was not allowed, so that the agent is `command` whatever its table states.
         Otherwise a check that did not see it ask proves nothing, for example if the agent ignores the test model."""
         return any(one.state in BAD and one.tool not in NOT_DECISIVE for one in self.tools)
 

@@ -120,7 +120,7 @@ def reads_of(spec: AgentSpec) -> Reads:
 
 
 def ignoring_env(spec: AgentSpec) -> Mapping[str, str]:
-    """Return the variables that make the agent ignore these files, if its config wants that."""
+    """Return the variables that make the agent ignore these files, if its config requests that."""
     return reads_of(spec).env if spec.workspace_files == "ignore" else _NONE
 
 

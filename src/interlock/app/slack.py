@@ -15,7 +15,7 @@ async def run(state: Path, config: Config, gate: Gate) -> None:
     sentence."""
     section = config.slack
     if section is None:
-        raise ConfigError(["there is no [slack] table; docs/how-to/slack.md says what it holds"])
+        raise ConfigError(["there is no [slack] table; docs/how-to/slack.md describes it"])
     tokens = SlackTokens(secret("slack", state, section.bot_token_file, section.bot_token_env, "bot_token"),
                          secret("slack", state, section.app_token_file, section.app_token_env, "app_token"))
     people: dict[Id, PersonSection] = dict(section.people.items())

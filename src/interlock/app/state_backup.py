@@ -323,7 +323,7 @@ def _write(copy: Path, expected: BackedUpFile, source: IO[bytes], archive: Path)
         file.flush()
         os.fsync(file.fileno())
     if digest.hexdigest() != expected.sha256:
-        raise _damaged(archive, f"{expected.path!r} has another digest than its list says")
+        raise _damaged(archive, f"{expected.path!r} has another digest than in its list")
 
 
 def _damaged(archive: Path, why: str) -> BackupRefused:

@@ -15,7 +15,7 @@ async def run(state: Path, config: Config, gate: Gate) -> None:
     sentence."""
     section = config.telegram
     if section is None:
-        raise ConfigError(["there is no [telegram] table; docs/how-to/telegram.md says what it holds"])
+        raise ConfigError(["there is no [telegram] table; docs/how-to/telegram.md describes it"])
     token = secret("telegram", state, section.token_file, section.token_env, "token")
     people: dict[Id, PersonSection] = {int(name): person for name, person in section.people.items()}
     bot = TelegramBot(token, section.api_url, section.groups)

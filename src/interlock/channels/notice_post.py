@@ -11,7 +11,7 @@ TIMEOUT_S = 10.0
 REPLY_BYTES = 65_536
 """The reply is not read; a longer one counts as a failure."""
 GONE = 410
-"""The receiver wants no further messages: there is no retry."""
+"""The receiver refuses further messages: there is no retry."""
 
 
 async def post(outgoing: Outgoing, url: str, headers: Mapping[str, str], body: bytes) -> OutboundResponse:

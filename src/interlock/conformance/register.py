@@ -18,7 +18,7 @@ Status = Literal["carried", "partial", "later"]
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One requirement. `reason` says what is missing, and is present unless `status` is `carried`."""
+    """One requirement. `reason` names what is missing, and is present unless `status` is `carried`."""
 
     id: str
     source: Literal["rawp", "racp", "sessions", "running", "hold", "face", "doors", "console"]

@@ -80,7 +80,7 @@ def of_link(frame: Frame) -> bool:
 
 
 class AsRunner:
-    """We are the runner `runner_id`, with one agent, which acts as the conversation says."""
+    """We are the runner `runner_id`, with one agent, which acts as in the conversation."""
 
     sender, receives, dials = Direction.C, Direction.M, True
 
@@ -103,7 +103,7 @@ class AsRunner:
         sessions: list[Frame] = s.part_of(welcome, "payload.sessions") or []
         durable: int = next((one["last_durable_seq"] for one in sessions if one["session_id"] == session), 0)
         if step.durable is not None and durable != step.durable:
-            raise ConversationBroken(f"the welcome says that {durable} are durable, not {step.durable}")
+            raise ConversationBroken(f"the welcome confirms {durable} as durable, not {step.durable}")
         return durable
 
     def made(self, name: str, kept: Kept, out: int) -> Made | None:

@@ -132,7 +132,7 @@ class PersonAction(NamedTuple):
 
 
 class Unless(NamedTuple):
-    """End here as not applicable if a stored value equals the argument; `reason` says why."""
+    """End here as not applicable if a stored value equals the argument; `reason` is the cause."""
 
     name: str
     path: str

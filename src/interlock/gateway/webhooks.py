@@ -68,7 +68,7 @@ class WebhookService:
             await hook.channel.test("dlv_" + ulid(now, self._entropy(10)), now)
         except NotAsked as error:
             raise Problem("UpstreamError", f"The {hook.kind} {name} did not take a test message: {error}",
-                          hint="Correct what the config says of it, or the service, and test it again.") from None
+                          hint="Correct its table in the config, or the service, and test it again.") from None
 
     async def retry(self, record: DeliveryRecord, remembered: IdempotencyRecord) -> None:
         """Store a delivery that is to be sent again, and its response."""

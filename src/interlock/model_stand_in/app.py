@@ -84,7 +84,7 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
 async def _respond(form: _Form, asked: ModelPrompt, before: int, closing: asyncio.Event) -> Response:
     outcome = answer(asked, before)
     if isinstance(outcome, HttpFailure):
-        # Some SDKs would otherwise retry for minutes; the test wants the failure that it requested.
+        # Some SDKs would otherwise retry for minutes; the test expects the failure that it requested.
         headers = {} if outcome.again else {"x-should-retry": "false"}
         return JSONResponse(form.failure(outcome), outcome.status, headers=headers)
     if asked.stream:

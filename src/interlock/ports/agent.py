@@ -106,7 +106,7 @@ class Secrets(dict[str, str]):
 
 
 class McpServer(NamedTuple):
-    """An MCP server that an agent starts (a program that speaks MCP on standard input and output), or a server's
+    """An MCP server that an agent starts (a program that serves MCP on standard input and output), or a server's
     URL."""
 
     name: str
@@ -133,7 +133,7 @@ class AgentStart(NamedTuple):
     """The agent's id of that conversation (`Started.agent_session`); None if it was never reported."""
     workspace_access: Literal["rw", "ro", "none"] = "rw"
     fresh_id: str = ""
-    """A UUID of this opening only, for an agent that wants an id for its new conversation."""
+    """A UUID of this opening only, for an agent that needs an id for its new conversation."""
     hidden: tuple[str, ...] = ()
     """Files and directories that an adapter's own tools must not open: absolute paths, links resolved (H-15)."""
     box: Box | None = None
@@ -179,8 +179,8 @@ class Option(NamedTuple):
 
 
 class AgentQuestion(NamedTuple):
-    """A question of the agent (A-5): for permission or, with `wants` QUESTION, for a text. `input_json` is the tool's
-    input as JSON bytes, as the agent sent it; a question's holds {question, options?}."""
+    """A question of the agent (A-5): for permission or, with `interaction_type` QUESTION, for a text. `input_json`
+    contains the tool's input as JSON bytes, as the agent sent it; a question's is {question, options?}."""
 
     invocation_id: str | None
     tool_name: str
@@ -189,7 +189,7 @@ class AgentQuestion(NamedTuple):
     options: list[Option]
     kind: str | None = None
     """The agent's own word for the kind of tool (ACP: read, edit, execute …); None if it sends none."""
-    wants: Literal["PERMISSION", "QUESTION"] = "PERMISSION"
+    interaction_type: Literal["PERMISSION", "QUESTION"] = "PERMISSION"
     takes_input: bool = False
     """Whether the agent accepts an input that a person changed (P-2)."""
     locations: tuple[str, ...] = ()

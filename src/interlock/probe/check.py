@@ -185,7 +185,7 @@ def _spawn(subject: CheckedAgent, scene: Scene,
     stand-in through them. Raises AgentStartFailed."""
     spec, boxing, way_out = subject.spec, subject.boxing, dict[str, Any]()
     if spec.box is not None and spec.box.network != "all":
-        # Its model is the stand-in, whatever its config says.
+        # Its model is the stand-in, whatever its config has.
         spec = msgspec.structs.replace(spec, base_url=scene.model.url,
                                        box=msgspec.structs.replace(spec.box, network="model"))
     try:

@@ -1,4 +1,4 @@
-"""Records one turn of a checked agent: answers its questions as the step says, and notes everything."""
+"""Records one turn of a checked agent: answers its questions as the step specifies, and notes everything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Witness:
         """Whether a tool completed without a question."""
 
     async def ask(self, question: AgentQuestion) -> InteractionAnswer:
-        if question.wants != "PERMISSION":
+        if question.interaction_type != "PERMISSION":
             return InteractionAnswer(False, None)
         if _TASK in question.input_json + (question.content_json or b""):
             self.delegated = True

@@ -90,7 +90,7 @@ async def run_runner(config: RunnerConfig, outbox: Outbox, objects: Objects,
     """Run until SIGTERM or SIGINT, then end the agents cleanly and return. The caller closes the outbox.
 
     On SIGHUP or a local request (`interlock config reload`), agents and roots come from `read_offering`; its mistakes
-    are logged, and the previous offering stays (G-1). `beside` runs as long as the runner lives, and may change the
+    are logged, and the previous offering stays (G-1). `beside` runs as long as the runner runs, and may change the
     offering at any time.
 
     Raises TokenRefused (no gateway accepts its token), UnsafeUrl, OutboxError, each with one sentence.

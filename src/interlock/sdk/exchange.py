@@ -1,6 +1,6 @@
 """A request and its outcome: sent, lost, delayed, resent under the same key. No I/O happens here.
 
-A *flow* is a generator that yields the effects it wants (`Send`, `Rest`, `Now`, …) and receives their outcome. Thin
+A *flow* is a generator that yields the effects it needs (`Send`, `Rest`, `Now`, …) and receives their outcome. Thin
 shells perform them, blocking or awaiting; all decisions are made here, once.
 """
 

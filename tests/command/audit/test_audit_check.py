@@ -345,7 +345,7 @@ def test_data_erased_on_record_leaves_the_log_valid() -> None:
     assert check(gone, head_of(gone[:3])).ok
     report = verify([*map(record_line, gone), head_of(gone[:3])], PUBLIC)
     assert (report.kind, report.seq) == (Tampering.PERSONAL_MISSING, 2)
-    assert "no signed record says" in report.message
+    assert "no signed record documents" in report.message
 
 
 @pytest.mark.req("U-4")

@@ -227,7 +227,7 @@ async def test_operations_on_a_transcript_are_decided_by_policy(place: Place, ve
     assert held.value.approval_id is not None
     await place.table.vote(held.value.approval_id, "grant")
     await doing()
-    with pytest.raises(Problem, match="wants an approval"):
+    with pytest.raises(Problem, match="requires an approval"):
         await doing()
 
 

@@ -180,7 +180,7 @@ async def test_a_text_answer_is_not_a_grant_of_the_asking_tool(
     turn = scene.journal.state.turn
     assert turn is not None
     turn_writer = StoredTurnWriter(scene.journal, turn, scene.interactions, asks=True)
-    asked = QUESTION._replace(wants="QUESTION", kind=kind, input_json=b'{"question":"Which?"}', options=[])
+    asked = QUESTION._replace(interaction_type="QUESTION", kind=kind, input_json=b'{"question":"Which?"}', options=[])
     asking = asyncio.create_task(turn_writer.ask(asked))
     interaction_id = await scene.open_interaction()
     scene.interactions.respond(p.InteractionResponse(

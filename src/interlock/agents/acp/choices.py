@@ -141,7 +141,7 @@ class Choices:
     @property
     def not_asking(self) -> str | None:
         """Return which of its settings is not known to make it ask, in words for a sentence; None if it asks (H-11). An
-        agent without modes asks unless its config says otherwise."""
+        agent without modes asks unless its config sets another value."""
         return self._why_not(self._now)
 
     def _why_not(self, settings: Mapping[str, str]) -> str | None:
@@ -284,7 +284,7 @@ class Choices:
         slot = self._slots.get("mode")
         found = slot.values.get(asked.lower()) if slot is not None else None
         if found is None:
-            # A client that wants plans must learn that the feature is missing (A-6).
+            # A client that supports plans must learn that the feature is missing (A-6).
             feature = " (plan_mode)" if asked.lower() == PLAN else ""
             raise SettingRefused(f"The agent has no mode {asked!r}{feature}; its modes are: "
                                  f"{_listed(self._ids('mode')) or 'none'}.")

@@ -29,7 +29,7 @@ class Controls:
 
     @property
     def asks(self) -> bool:
-        """Return whether the agent asks before its tools with its current settings; never if its config says that it
+        """Return whether the agent asks before its tools with its current settings; never if its config states that it
         does not.
         """
         return self._opening.spec.asks and self.choices.not_asking is None

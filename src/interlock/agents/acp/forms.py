@@ -43,7 +43,7 @@ class Field(NamedTuple):
     """Bounds of a number, or of the count of choices; None for no bound."""
 
     def input(self, refusal: str) -> dict[str, Any]:
-        """Return the question's input; `refusal` says why the last answer did not fit."""
+        """Return the question's input; `refusal` is the reason why the last answer did not fit."""
         options = [{"label": one.label, **({"description": one.description} if one.description else {})}
                    for one in self.choices]
         return {

@@ -80,7 +80,7 @@ class FormInquiry(NamedTuple):
         if self.over():
             return None
         question = self.about._replace(title=str(shown["question"]), input_json=msgspec.json.encode(shown), options=[],
-                                    wants="QUESTION")
+                                    interaction_type="QUESTION")
         return (await self.turn_writer.ask(question)).text
 
     async def reply(self) -> InquiryReply:

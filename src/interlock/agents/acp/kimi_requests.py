@@ -29,7 +29,7 @@ class _Words(NamedTuple):
 class _Tool(NamedTuple):
     words: tuple[_Words, ...]
     kind: str | None = None
-    """Its kind, if the announcement says `other`."""
+    """Its kind, if the announcement has `other`."""
 
 
 # No other tool of this version asks: a request for one, such as FetchURL, Skill or Agent, counts as described only.

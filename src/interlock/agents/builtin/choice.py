@@ -52,7 +52,7 @@ class ModelChoice(NamedTuple):
 
 
 def choose(spec: AgentSpec, keys: Mapping[str, str], wanted: str | None = None) -> ModelChoice:
-    """Return the model that a prompt wants, else the configured one, else the default of the provider with a key. A
+    """Return the model that a prompt requests, else the configured one, else the default of the provider with a key. A
     name without a provider belongs to the configured one. Raises ModelUnavailable."""
     configured = spec.model or _default(keys)
     named = wanted or configured

@@ -104,7 +104,7 @@ class PermissionGate:
         return PermissionResultAllow(updated_input={**tool_input, "answers": answers})
 
     async def _ask(self, tool_use_id: str | None, name: str, tool_input: dict[str, Any], title: str | None,
-                   wants: Literal["PERMISSION", "QUESTION"] = "PERMISSION") -> InteractionAnswer:
+                   interaction_type: Literal["PERMISSION", "QUESTION"] = "PERMISSION") -> InteractionAnswer:
         if self._open >= MAX_OPEN_QUESTIONS:
             return _TOO_MANY
         self._open += 1
@@ -116,8 +116,9 @@ class PermissionGate:
                 return _NO_TURN
             question = AgentQuestion(
                 invocation_id(tool_use_id) if tool_use_id else None, name, title or title_of(name, tool_input),
-                msgspec.json.encode(tool_input), _OPTIONS if wants == "PERMISSION" else [], KINDS.get(name), wants,
-                takes_input=wants == "PERMISSION",
+                msgspec.json.encode(tool_input), _OPTIONS if interaction_type == "PERMISSION" else [], KINDS.get(name),
+                interaction_type,
+                takes_input=interaction_type == "PERMISSION",
             )
             return await turn_writer.ask(question)
         finally:

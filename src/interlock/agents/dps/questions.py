@@ -38,7 +38,7 @@ class Questions:
         if asked.interaction_type == "QUESTION" and not self._features.questions:
             raise InvalidFrame("$.payload.interaction_type", "is QUESTION, but the agent's session.capabilities lack "
                                "`questions`", None, Code.UNSUPPORTED_CAPABILITY)
-        question = turn.question(asked)._replace(wants=asked.interaction_type,
+        question = turn.question(asked)._replace(interaction_type=asked.interaction_type,
                                                     takes_input=self._features.updated_input)
         if cancelled or len(self._open) >= MAX_OPEN_QUESTIONS or asked.interaction_id in self._open:
             self.deny(asked.interaction_id, NOT_ASKED)

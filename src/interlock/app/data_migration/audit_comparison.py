@@ -52,7 +52,8 @@ def file_ends(source: SqliteDatabase) -> dict[str, End]:
         if not report.ok and report.kind is not Tampering.HEAD_MISSING:
             raise MoveRefused(f"The audit log of {tenant} was changed, so nothing was moved: {report.message}")
         if noted != (report.records, report.last_hash):
-            raise MoveRefused(f"The audit log of {tenant} does not end where the ledger says, so nothing was moved.")
+            raise MoveRefused(f"The audit log of {tenant} does not end at the position stored in the ledger, so "
+                              "nothing was moved.")
         ends[tenant] = End(*noted, digest.hex())
     return ends
 

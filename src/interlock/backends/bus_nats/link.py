@@ -54,8 +54,8 @@ class NatsSubscription:
 
 class _Strict(Client):
     """The library's client, without two of its behaviours. It continues unencrypted if a server does not require TLS,
-    whatever its address says: then every credential is readable on the network. And it ignores a cancel while a blocked
-    server accepts no bytes: the cancelled task continues, and a caller that waits for its end waits forever."""
+    whatever its address contains: then every credential is readable on the network. And it ignores a cancel while a
+    blocked server accepts no bytes: the cancelled task continues, and a caller that waits for its end waits forever."""
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if initial_connection and self.options.get("tls") is not None and not info.get("tls_required"):

@@ -68,7 +68,7 @@ class NatsServers(NamedTuple):
                     "certificate does.")
         if isinstance(error, ssl.SSLError):
             return (f"--bus: TLS with the NATS server at {self.shown()} fails ({error.reason or reason}): where it "
-                    "wants a certificate of the gateway, name one with ?cert=FILE&key=FILE.")
+                    "requires a certificate of the gateway, name one with ?cert=FILE&key=FILE.")
         if isinstance(error, nats.errors.Error) and any(word in reason.lower() for word in ACCOUNT_WORDS):
             return (f"--bus: the NATS server at {self.shown()} refuses this gateway ({reason}): check the user and "
                     "password or the token of the address, or the file that credentials, nkey or token names.")
@@ -81,7 +81,7 @@ class NatsServers(NamedTuple):
             return known
         reason = str(error) or type(error).__name__
         if isinstance(error, ConnectionError) and self.tls is not None and not self.certified:
-            return f"{reason}: if the server wants a certificate of the gateway, name one with ?cert=FILE&key=FILE"
+            return f"{reason}: if the server requires a certificate of the gateway, name one with ?cert=FILE&key=FILE"
         return reason
 
 

@@ -6,7 +6,7 @@ START_MS = 1_800_000_000_000
 
 
 class ManualClock(Clock):
-    """A clock that stands until `advance` or `at_ms` moves it; its wall time and its monotonic time are equal."""
+    """A clock that is constant until `advance` or `at_ms` moves it; its wall time and its monotonic time are equal."""
 
     def __init__(self, at_ms: int = START_MS) -> None:
         self.at_ms = at_ms

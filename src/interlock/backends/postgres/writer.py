@@ -2,7 +2,7 @@
 
 A group of batches is one statement if it can be (`at_once`), otherwise a transaction of several. If the connection
 breaks during a commit, its outcome is unknown. Every transaction writes its number into this writer's row; after the
-next connect that row says which was the last, so the answer is never a guess (C-4, D-1).
+next connect that row shows which was the last, so the answer is never a guess (C-4, D-1).
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ class Conversation:
         return False
 
     async def _look_how(self) -> None:
-        """Read how much the session's `verboseLevel` wants sent (I-4)."""
+        """Read how much to send, by the session's `verboseLevel` (I-4)."""
         with suppress(InterlockError):
             session = await self._gateway.sessions.get(self._session_id)
             self._detail = verbosity(session.entry.get("verboseLevel"), "off")

@@ -160,7 +160,7 @@ class TailBound:
 
     It is off until a signer works on the ledger. No log begins without a signed checkpoint of size 0, so from a log
     without one it was removed. A log that exceeds the bound already, such as one that was tampered with, may grow by
-    UNSIGNED_RECORDS_MAX more while this process lives: turns under way continue until a person has resolved it.
+    UNSIGNED_RECORDS_MAX more while this process runs: turns under way continue until a person has resolved it.
     """
 
     def __init__(self) -> None:

@@ -169,7 +169,7 @@ class _Check:
         for place in sorted(self._closed.keys() - declared):
             unsigned = any(place in named for named in self._redacted.values())
             raise _Found(Tampering.PERSONAL_MISSING, place, f"The {self._closed[place]} of record {place} is gone, and "
-                         f"no {'signed ' if unsigned else ''}record says that it was erased.")
+                         f"no {'signed ' if unsigned else ''}record documents its erasure.")
 
     def _check_tail(self, signed: int) -> None:
         """Check that there are no more unsigned records than a gateway leaves (U-3)."""

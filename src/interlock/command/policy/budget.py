@@ -61,7 +61,7 @@ class BudgetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """`[[budgets]]`: its scope, its limit, and who may raise it.
 
     `agent` is a glob, or several; `session` is a glob on a session's key, or its id; an omitted field covers all.
-    `usd_per_day` is one pot for each tenant, agent or session, as `each` says. `required`, `groups`, `self` and `ttl`
+    `usd_per_day` is one pot for each tenant, agent or session, as `each` names. `required`, `groups`, `self` and `ttl`
     are those of a rule of policy: they apply to the question whether to continue. Raises ValueError with one sentence
     that begins with the field's name.
     """

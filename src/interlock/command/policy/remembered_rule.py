@@ -65,7 +65,7 @@ def rule_of(approval: Approval, subject: PolicySubject, decision: Decision, reme
     """
     if approval.required > 1 or approval.groups or approval.signed or approval.require_independent or (
             not approval.self_approval):
-        raise Problem("Conflict", f"The rule {approval.rule} wants more than one person's plain yes each time; "
+        raise Problem("Conflict", f"The rule {approval.rule} requires more than one person's plain yes each time; "
                       "one person's always cannot replace it", hint="Vote without remember.")
     if approval.dangerous:
         raise Problem("Conflict", f"The rule {approval.rule} is marked dangerous, so each time is decided by itself",
@@ -147,7 +147,7 @@ def _check_described(subject: PolicySubject, match: RuleMatch, scope: str, *, al
     """Raise Problem unless every described call of this kind may be allowed, in this session only (H-2)."""
     if not allowed:
         raise malformed("/remember", "the agent does not send its input, so the same call cannot be known again; it is "
-                        "asked each time, unless the config says policy.remember_described = true")
+                        "asked each time, unless the config has policy.remember_described = true")
     if match != RuleMatch(width="described") or scope != "session":
         raise malformed("/remember", "the agent does not send its input, so only every described call of this kind can "
                         'be remembered, in this session: {"scope": "session", "match": {"width": "described"}}')

@@ -175,7 +175,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.workspace_files is not None and self.door != "workspace":
             raise ValueError('workspace_files: they are asked about at a door of their own; add door = "workspace"')
         if self.door == "workspace" and says_input(self):
-            raise ValueError("door: what a tool's input says is not known of files that configure an agent; "
+            raise ValueError("door: the input of a tool is not known for files that configure an agent; "
                              "use `workspace_files`")
         if self.hours is not None and _HOURS.fullmatch(self.hours) is None:
             raise ValueError('hours: write a span of the day as "09:00-18:00"')

@@ -23,7 +23,7 @@ INPUT_IN_RESULTS = "2026-07-28"
 """From this version of MCP on, a server asks in its result, and the client calls again with the answer."""
 DECISION = "decision"
 MISFITS = 5
-"""Arguments that do not fit, of which one answer says why."""
+"""Arguments that do not fit, which one answer explains."""
 
 INSTRUCTIONS = f"""Commands coding agents on other machines, under a person's approval and an audit log.
 List the agents, start a task, then wait for it ({WAIT_MAX_S} s at most for each call). A task that waits for a person

@@ -106,4 +106,4 @@ class WorkspaceLooks:
 
 def _away(session: SessionRecord, why: str) -> Problem:
     return Problem("Unavailable", f"The runner {session.runner_id}, which has this session's workspace, {why}.",
-                   hint="`GET /v1/runners` says whether it is connected; try again then.", headers={"Retry-After": "5"})
+                   hint="`GET /v1/runners` shows when it is connected; try again then.", headers={"Retry-After": "5"})

@@ -202,5 +202,5 @@ def read(kind: type[T], value: Any, *, from_query: bool = False) -> T:
 def check_version(declared: str) -> None:
     """Raise A2AError VERSION_NOT_SUPPORTED unless the request is of A2A 1.x; an absent version means 0.3."""
     if declared.split(".")[0] != PROTOCOL_VERSION.split(".")[0]:
-        raise A2AError("VERSION_NOT_SUPPORTED", f"This server speaks A2A {PROTOCOL_VERSION}, and the request is of "
+        raise A2AError("VERSION_NOT_SUPPORTED", f"This server implements A2A {PROTOCOL_VERSION}, and the request is of "
                        f"{declared or '0.3 (it declares none)'}. Send `A2A-Version: {PROTOCOL_VERSION}`.")

@@ -173,5 +173,5 @@ class _Log:
                 yield f"the stored row of the session of the command {command.command.id} was removed"
         there = {one.command.id for one in self._commands}
         for name in sorted(self._states.keys() - there):
-            yield (f"the stored row of the command {name} is not there or says that it has ended, and by the audit "
+            yield (f"the stored row of the command {name} is missing or in an end state, and by the audit "
                    f"log it is {self._states[name]}")

@@ -107,7 +107,7 @@ class RawpEndpoint:
             await refuse_tenant(send, tenant, closed)
             return
         if DPS_VERSION not in scope.get("subprotocols", ()):
-            await refuse_upgrade(send, LinkRefusal(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}"))
+            await refuse_upgrade(send, LinkRefusal(Code.VERSION_UNSUPPORTED, f"this gateway supports {DPS_VERSION}"))
             return
         structlog.contextvars.bind_contextvars(tenant_id=runner.tenant_id, runner_id=runner.runner_id)
         await send({"type": "websocket.accept", "subprotocol": DPS_VERSION})
@@ -200,7 +200,7 @@ class RawpEndpoint:
         if hello.runner_id != runner.runner_id:
             raise refused(Code.UNAUTHORIZED, f"the token is runner {runner.runner_id}'s, not {hello.runner_id}'s")
         if DPS_VERSION not in hello.versions:
-            raise refused(Code.VERSION_UNSUPPORTED, f"this gateway speaks {DPS_VERSION}, the runner {hello.versions}")
+            raise refused(Code.VERSION_UNSUPPORTED, f"this gateway supports {DPS_VERSION}, the runner {hello.versions}")
         clock = self._engine.clock
         present = Present(runner, hello, clock.now_ms(), uuid4(self._entropy(16)))
         inflow = Inflow(self._gaps)

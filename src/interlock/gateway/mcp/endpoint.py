@@ -67,7 +67,7 @@ class McpEndpoint:
         try:
             await asyncio.to_thread(import_module, EXCHANGE)
         except ModuleNotFoundError as error:
-            raise Problem("Unavailable", f"What speaks MCP is not installed at this gateway ({error.name}).",
+            raise Problem("Unavailable", f"The MCP library is not installed at this gateway ({error.name}).",
                           hint=f"Install it: {install('mcp')}") from None
 
 

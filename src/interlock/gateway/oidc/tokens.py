@@ -204,4 +204,4 @@ def _refused() -> Problem:
     """Return the same error for every fault, so that a forger learns nothing."""
     return Problem("Unauthorized", "This token is not accepted here: wrong issuer, audience, key, time, type or "
                    "tenant.",
-                   hint="Ask the issuer for a fresh token; the gateway's config says which are accepted.")
+                   hint="Ask the issuer for a fresh token; the gateway's config lists those that are accepted.")

@@ -114,7 +114,7 @@ class Forwarding:
                 raise
             log.info("refused_in_doubt", error=str(error))
             answer = None
-        # A later attempt that was refused says nothing about an earlier one, which may have been done.
+        # A later attempt that was refused proves nothing about an earlier one, which may have been done.
         if answer is None or (attempts.in_doubt and isinstance(answer, HttpResponse) and answer.status == UNAVAILABLE):
             raise _unavailable(attempts)
         return answer

@@ -41,14 +41,14 @@ class Metrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
 
-        def counter(name: str, says: str, *labels: str) -> Counter:
-            return Counter(f"interlock_{name}", says, labels, registry=registry)
+        def counter(name: str, description: str, *labels: str) -> Counter:
+            return Counter(f"interlock_{name}", description, labels, registry=registry)
 
-        def gauge(name: str, says: str, *labels: str) -> Gauge:
-            return Gauge(f"interlock_{name}", says, labels, registry=registry)
+        def gauge(name: str, description: str, *labels: str) -> Gauge:
+            return Gauge(f"interlock_{name}", description, labels, registry=registry)
 
-        def histogram(name: str, says: str, buckets: Sequence[float], *labels: str) -> Histogram:
-            return Histogram(f"interlock_{name}", says, labels, buckets=buckets, registry=registry)
+        def histogram(name: str, description: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(f"interlock_{name}", description, labels, buckets=buckets, registry=registry)
 
         gauge("build_info", "The gateway that is asked.", "version").labels(version).set(1)
         self._moves = counter("command_moves", "Commands that came into a state.", "type", "state")
@@ -93,7 +93,7 @@ class Metrics:
                                 "shares; absent if there is one gateway.", "server")
         self._latency = gauge("shared_server_latency_seconds", "One round trip to that server; absent while it does "
                               "not answer.", "server")
-        self.ready = gauge("ready", "1 where /readyz says so.")
+        self.ready = gauge("ready", "1 if /readyz answers 200.")
 
     def is_open_to(self, source: str) -> bool:
         """Return whether an address may read the metrics without a credential."""

@@ -16,4 +16,4 @@ GET_RETENTION = Operation(
     "getRetention", "GET", "/retention",
     "Return how long frames, events, files and usage are kept by the config, and when old data was last deleted.",
     roles=READERS, answers=RetentionPlan,
-    no_verb="the config file says it; `interlock prune --dry-run` counts what would go")
+    no_verb="the config file sets it; `interlock prune --dry-run` counts what would go")

@@ -53,7 +53,7 @@ HELD_BACK = frozenset({"agent.text.done", "agent.thinking.done", "tool.invoke.re
 
 
 class OutflowStopped(Exception):
-    """The outflow has stopped; the text says why. Writes that were not flushed are lost."""
+    """The outflow has stopped; the text is the reason. Writes that were not flushed are lost."""
 
 
 class _Entry:

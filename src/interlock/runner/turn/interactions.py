@@ -149,7 +149,7 @@ class Interactions:
         paused."""
         if self.stopped:
             return "paused"
-        if any(pending.question.wants == "PERMISSION" for pending in self._pending.values()):
+        if any(pending.question.interaction_type == "PERMISSION" for pending in self._pending.values()):
             return "waiting_approval"
         return "waiting_input" if self._pending else "running"
 
@@ -321,10 +321,10 @@ def _verdict(question: AgentQuestion, response: p.InteractionResponse) -> Intera
     """Return the outcome of a response: it is a yes only if the agent can receive all of it (P-2, C-8)."""
     if response.decision == "deny":
         # The agent receives the person or rule that denied it, in the form that its protocol has for that (Y-5).
-        reason = (response.message if question.wants == "QUESTION"
+        reason = (response.message if question.interaction_type == "QUESTION"
                   else No(response.by, response.message).sentence())
         return InteractionVerdict("denied", response.by, reason, response.option_id)
-    if question.wants == "QUESTION" and response.answer is None:
+    if question.interaction_type == "QUESTION" and response.answer is None:
         return InteractionVerdict("denied", response.by, response.message or "There is no answer.")
     if response.updated_input is not None and not question.takes_input:
         return InteractionVerdict("denied", BY_RUNNER, "This agent does not accept a changed input (updated_input).")
@@ -336,7 +336,7 @@ def choose(verdict: InteractionVerdict, question: AgentQuestion) -> InteractionA
     """Return the answer for the agent. Without a once-option a yes cannot be expressed, so it is a no with the reason.
     """
     options = question.options
-    if verdict.outcome == "allowed" and question.wants == "QUESTION":
+    if verdict.outcome == "allowed" and question.interaction_type == "QUESTION":
         return InteractionAnswer(True, None, verdict.message, verdict.answer)
     if verdict.outcome == "allowed":
         option_id = once(options, "allow_once", verdict.option_id)
@@ -348,7 +348,7 @@ def choose(verdict: InteractionVerdict, question: AgentQuestion) -> InteractionA
 def _request(interaction_id: str, question: AgentQuestion, subject: bytes) -> p.InteractionRequest:
     return p.InteractionRequest(
         interaction_id=interaction_id,
-        interaction_type=question.wants,
+        interaction_type=question.interaction_type,
         title=sound(question.title)[:MAX_TITLE_CHARS],
         context=p.InteractionContext(
             tool_name=question.tool_name[:MAX_NAME_CHARS],

@@ -265,7 +265,7 @@ class StoredTurnWriter:
         if self._finished:
             return InteractionAnswer(False, None, "The turn has ended.")
         call = self._calls.get(question.invocation_id or "")
-        if call is not None and question.wants == "PERMISSION":
+        if call is not None and question.interaction_type == "PERMISSION":
             call.ask()
         try:
             answer = await self._refused(question) or await self._interactions.ask(question)
@@ -274,10 +274,10 @@ class StoredTurnWriter:
             if self._given_up == MAX_GIVEN_UP:
                 await self.warn(Code.UNSUPPORTED_CAPABILITY, TOO_MANY_GIVEN_UP)
             raise
-        if answer.allow and question.wants == "PERMISSION" and call is not None:
+        if answer.allow and question.interaction_type == "PERMISSION" and call is not None:
             covered = Allowed(allowed_input(question, answer), question.content_json, question.described)
             call.allow(covered, changed=answer.updated_input is not None)
-        if not answer.allow and question.wants == "PERMISSION" and call is not None:
+        if not answer.allow and question.interaction_type == "PERMISSION" and call is not None:
             call.deny(cancelled=self._cancelled)
         return answer
 
@@ -290,7 +290,7 @@ class StoredTurnWriter:
                 > MAX_TOOL_INPUT_BYTES:
             code = Code.FRAME_TOO_LARGE
             reason = f"The input of {question.tool_name} is too large to be shown and approved; it was denied."
-        elif question.wants == "QUESTION":
+        elif question.interaction_type == "QUESTION":
             return None
         elif self._journal.state.access != "rw" and question.kind not in READING | {PROGRAM}:  # A wall holds programs.
             code = Code.WORKSPACE_REFUSED

@@ -27,7 +27,7 @@ from interlock.sdk.requests.base import change, plain, read
 def audit(*, since: str | None = None, limit: int | None = None, order: Literal["oldest", "newest"] | None = None,
           actor: str | None = None, action: str | None = None, command: str | None = None, session: str | None = None,
           approval: str | None = None, from_: str | None = None, to: str | None = None) -> RequestSpec[AuditPage]:
-    """Return a page of the audit log, oldest first unless `order` says otherwise. `from_` and `to` are ISO 8601
+    """Return a page of the audit log, oldest first unless `order` reverses it. `from_` and `to` are ISO 8601
     instants. A page of a search may be short, or empty, although `has_more` is true."""
     return read(READ_AUDIT, since=since, limit=limit, order=order, actor=actor, action=action,
                 command=command, session=session, approval=approval, to=to, **{"from": from_})

@@ -23,7 +23,7 @@ MARK = "interlock"
 LOST = "No entry is left: that is taken as a lost file, and nothing was deleted."
 NO_ENTRY = "there is no such session; a message to a key begins one"
 NO_OBJECT = "an entry is an object of fields; it stays as it was"
-NO_MARK = f"its field `{MARK}`, which says what it was written from, is missing or changed; it stays as it was"
+NO_MARK = f"its field `{MARK}`, which names what it was written from, is missing or changed; it stays as it was"
 COUNTED = "what the gateway counts itself was changed (ids, times, tokens); it stays as it is"
 MIXED = "The entries are of several versions of the file, so a missing one was not taken for deleted."
 

@@ -20,7 +20,7 @@ from interlock.protocol.records import CommandRecord
 from interlock.protocol.resources import Notice
 
 CONDITIONS = (Code.NOT_ASKING, Code.NOT_BOXED)
-"""A turn that started without what its command requires is ended, whatever `on_unasked` says."""
+"""A turn that started without what its command requires is ended, whatever `on_unasked` is."""
 
 NOTICES = {Code.RAN_UNASKED: "RanUnasked", Code.RAN_OTHER_THAN_ALLOWED: "RanOtherThanAllowed",
            Code.STOPPED_ASKING: "StoppedAsking"}

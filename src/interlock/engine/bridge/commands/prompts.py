@@ -106,7 +106,7 @@ def read_payload(raw: bytes) -> ExecutePayload:
         for part in message.content:
             blank = blank and part.contentType == "text" and isinstance(part.value, str) and not part.value.strip()
     if blank:
-        raise malformed("/payload/messages", "no message says anything")
+        raise malformed("/payload/messages", "every message is empty")
     return payload
 
 

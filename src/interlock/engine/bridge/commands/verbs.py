@@ -111,7 +111,7 @@ def _wait_for(lane: Lane, verb: LaneVerb, verdict: PolicyVerdict, written: bytes
             judged=judged(_subject(lane, verb, hashlib.sha256(written).hexdigest())))
     else:
         approval = pending.approval
-    return Problem("ApprovalRequired", f"Policy rule {verdict.rule} wants an approval of {verb.name}: {approval.id} "
+    return Problem("ApprovalRequired", f"Policy rule {verdict.rule} requires an approval of {verb.name}: {approval.id} "
                    "waits for it", approval_id=approval.id,
                    hint=f"Once `interlock approve {approval.id}` has granted it, repeat the request: it goes through "
                         "once.")

@@ -33,7 +33,7 @@ async def deliver(front: Front, denials: Denials, request: Request, forwarding: 
         await denials.note(OWNER_TENANT, "unknown", "none", "Unauthorized", personal_of(request))
         front.access.rates.refused(source)
         raise Problem("Unauthorized", "There is no such hook, or its secret is another.",
-                      hint="See [hooks.NAME] in the gateway's config: `auth` says how the secret is shown.")
+                      hint="See [hooks.NAME] in the gateway's config: `auth` sets how the secret is sent.")
     # A hook's secret is a credential of its tenant: it is refused while the tenant is suspended, or elsewhere.
     await front.access.credentials.check_tenant(hook.tenant_id)
     principal = front.hooks.principal(hook)
