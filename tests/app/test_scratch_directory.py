@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.app.scratch_directory import IN_USE, scratch_directory
+from interlock.app.scratch_directory import IN_USE, new_file, scratch_directory
 
 pytestmark = pytest.mark.req("Y-15")
 HOLD = """
@@ -106,3 +106,16 @@ def test_a_foreign_directory_with_that_name_stays(tmp_path: Path) -> None:
     with scratch_directory(tmp_path, ".interlock-restore-"):
         pass
     assert (tmp_path / ".interlock-restore-notes/file").exists()
+
+
+def test_a_new_file_is_there_only_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with new_file(path, ".interlock-restore-") as file:
+        file.write(b"whole")
+        assert not path.exists()
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"whole", 0o600)
+    with pytest.raises(FileExistsError), new_file(path, ".interlock-restore-") as file:
+        file.write(b"other")
+    with pytest.raises(ValueError, match="stops"), new_file(tmp_path / "part", ".interlock-restore-"):
+        raise ValueError("stops")
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("out", b"whole")]

@@ -9,9 +9,15 @@ import tempfile
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import IO
+
+from interlock.durable_files import FILE_MODE, sync_directory
 
 IN_USE = ".in-use"
 """The file of a directory on which its process has a lock, which ends with the process, however that ends."""
+
+EXPORT_PREFIX = ".interlock-export-"
+"""Prefix of the directories in which verbs write the files that they export."""
 
 
 @contextmanager
@@ -68,3 +74,17 @@ def scratch_directory(parent: Path, prefix: str) -> Generator[Path]:
         finally:
             with suppress(OSError):
                 _remove(place)
+
+
+@contextmanager
+def new_file(path: Path, prefix: str, mode: int = FILE_MODE) -> Generator[IO[bytes]]:
+    """Write a file that appears under its name once it is complete and durable, and that replaces none. What a killed
+    process left is removed by the next one of this prefix. Raises FileExistsError, OSError."""
+    with scratch_directory(path.parent, prefix) as place:
+        draft = place / "file"
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)  # Unlike a rename, this never replaces another file.
+        sync_directory(path.parent)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +52,16 @@ def test_a_new_file_is_complete_and_replaces_none(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["out.jsonl"]
     with pytest.raises(Trouble, match="cannot be written"):
         write_new(tmp_path / "nowhere" / "x", b"")
+
+
+def test_the_draft_of_a_killed_export_is_removed_by_the_next(tmp_path: Path) -> None:
+    program = ("import os, pathlib, signal, sys; from interlock.cli.sessions.transcript_sources import write_new; "
+               "os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL); "
+               "write_new(pathlib.Path(sys.argv[1]), b'one')")
+    path = tmp_path / "out.jsonl"
+    killed = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not path.exists()
+    assert list(tmp_path.iterdir()), "its draft is there"
+    write_new(path, b"two")
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("out.jsonl", b"two")]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from interlock.app.scratch_directory import scratch_directory
+from interlock.app.scratch_directory import EXPORT_PREFIX, scratch_directory
 from interlock.cli.audit.audit_proof import verify_proof
 from interlock.cli.config.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
 from interlock.cli.display.progress import so_far
@@ -169,7 +169,7 @@ def _kept(checkpoint: Path) -> tuple[Any]:
 def _aside(file: Path | None) -> AbstractContextManager[Path | None]:
     """Return a directory beside the file, of this export alone: two exports into one file do not write into each
     other."""
-    return nullcontext() if file is None else scratch_directory(file.absolute().parent, ".interlock-export-")
+    return nullcontext() if file is None else scratch_directory(file.absolute().parent, EXPORT_PREFIX)
 
 
 async def _export(file: Path | None, where: Where) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from interlock.app.scratch_directory import EXPORT_PREFIX, new_file
 from interlock.cli import short_ids
 from interlock.cli.config.place import NOWHERE, Here, Where
 from interlock.cli.display.columns import Layout, cut_middle
@@ -79,21 +79,17 @@ async def _save(session: str, asked: str, output: Path | None, where: Where) -> 
 
 
 async def _fetch(link: GatewayLink, session_id: str, file: SessionFile, place: Path) -> None:
-    """Write the file aside, check it, then rename it: a file of that name is always complete. Raises Trouble."""
-    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
+    """Write the file aside, check it, then give it its name: a file of that name is always complete. Raises Trouble."""
     digest = hashlib.sha256()
     try:
-        with draft.open("xb") as out:
+        with new_file(place, EXPORT_PREFIX, 0o666) as out:
             async for piece in link.download(GET_FILE.at(session_id, file.transfer_id)):
                 digest.update(piece)
                 out.write(piece)
-        if digest.hexdigest() != file.sha256:
-            raise Trouble("UpstreamError", f"What came of {file.transfer_id} is not the file.", "Try again.")
-        os.link(draft, place)  # Unlike a rename, this never replaces another file.
+            if digest.hexdigest() != file.sha256:
+                raise Trouble("UpstreamError", f"What came of {file.transfer_id} is not the file.", "Try again.")
     except OSError as error:
         raise usage(f"{place} cannot be written: {error.strerror}.", "Name another place with --output.") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def local_name(name: str) -> str:

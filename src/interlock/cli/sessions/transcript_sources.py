@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from interlock.app.scratch_directory import EXPORT_PREFIX, new_file
 from interlock.cli import short_ids
 from interlock.cli.config.place import Where, read_within
 from interlock.cli.link.gateway_link import GatewayLink
@@ -70,16 +71,10 @@ async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:
 
 def write_new(path: Path, data: bytes) -> None:
     """Write a file that does not exist yet, atomically. Raises Trouble."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        with new_file(path, EXPORT_PREFIX) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)  # Unlike a rename, this never replaces another file.
     except FileExistsError:
         raise usage(f"{path} is there already.", "Name another place, or remove it.") from None
     except OSError as error:
         raise usage(f"{path} cannot be written: {error.strerror}.", "Name another place.") from None
-    finally:
-        draft.unlink(missing_ok=True)
