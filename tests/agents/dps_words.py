@@ -31,7 +31,7 @@ Standard library only: it runs under `python -I -S`. Words, each with its argume
 | `state`               | text: the settings of the open and of the prompt                                      |
 | `question:WORD`       | a QUESTION; its answer comes back as text                                             |
 | `pause` `stand` `hear-pause` | waits for a pause, then reports it and waits for the resume; pauses itself; continues |
-| `exit:CODE` `kill:N` `hang` `ignore-term` `wait` | as in `misbehaving.py`                                     |
+| `exit:CODE` `kill:N` `hang` `close-stdout` `ignore-term` `wait` | as in `misbehaving.py`                      |
 """
 
 from __future__ import annotations
@@ -422,6 +422,10 @@ class Turn:
 
     def do_ignore_term(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def do_close_stdout(self) -> None:
+        os.close(1)
+        self.do_hang()
 
     def do_hang(self) -> None:
         time.sleep(LIFETIME_S)

@@ -16,7 +16,7 @@ class LineTooLong(Exception):
     is complete."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"The agent wrote a line of more than {limit:,} bytes; have it write to a file instead.")
+        super().__init__(f"The agent wrote a line of more than {limit:,} bytes.")
         self.limit = limit
 
 

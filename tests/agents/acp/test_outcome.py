@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agents.scripted_acp import content, opened, permission, play, update
+from interlock.agents.closed_output import SENTENCE
 from interlock.ports.agent import AgentSpec, AgentStartFailed
 from runner.stage import stage
 
@@ -43,6 +44,17 @@ async def test_a_killed_launcher_counts_as_a_death_not_a_cancel(last_words: dict
         assert (error.error_code, error.severity) == ("SIGNAL_EXIT", "fatal")
         assert (await scene.next("session.turn.end")).payload.stop_reason == "error"
         assert (await scene.next("session.closed")).payload.signal == signal.SIGKILL
+
+
+@pytest.mark.req("A-2", "A-4")
+async def test_an_agent_that_closes_its_output_and_lives_on_is_ended_with_that_reason(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.open("bad")
+        end = await scene.turn("text:hello close-stdout")
+        errors = [frame for frame in scene.all("agent.error") if frame.metadata.get("expected") is not True]
+        assert [(frame.payload.error_code, frame.payload.message) for frame in errors] == [("PROCESS_EXIT", SENTENCE)]
+        assert end.payload.stop_reason == "error"
+        assert (await scene.next("session.closed")).payload.signal == signal.SIGTERM
 
 
 @pytest.mark.req("A-2", "A-5")

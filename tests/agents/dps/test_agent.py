@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from interlock.agents.closed_output import SENTENCE
 from interlock.agents.dps.spans import BlockSpan
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
@@ -144,6 +146,17 @@ async def test_an_exit_with_0_in_mid_turn_is_a_failure(tmp_path: Path) -> None:
         end = await scene.turn("text:so exit:0")
         assert (end.payload.stop_reason, end.metadata["unanswered"]) == ("end_turn", True)
         await scene.next("session.closed")
+
+
+@pytest.mark.req("A-2", "A-4")
+async def test_an_agent_that_closes_its_output_and_lives_on_is_ended_with_that_reason(tmp_path: Path) -> None:
+    async with stage(tmp_path, words()) as scene:
+        await scene.open("dps")
+        end = await scene.turn("text:so close-stdout")
+        errors = [frame for frame in scene.all("agent.error") if frame.metadata.get("expected") is not True]
+        assert [(frame.payload.error_code, frame.payload.message) for frame in errors] == [("PROCESS_EXIT", SENTENCE)]
+        assert end.payload.stop_reason == "error"
+        assert (await scene.next("session.closed")).payload.signal == signal.SIGTERM
 
 
 @pytest.mark.req("A-6")

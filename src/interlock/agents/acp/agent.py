@@ -21,6 +21,7 @@ from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, f
 from interlock.agents.acp.readers import reader_of
 from interlock.agents.acp.updates import AcpUpdates
 from interlock.agents.acp.usage import Tokens
+from interlock.agents.closed_output import ended_silent, lives_on
 from interlock.agents.workspace_files import ignoring_meta
 from interlock.jsonrpc import (
     INVALID_REQUEST,
@@ -76,6 +77,8 @@ class AcpAgent:
         """Whether a permission of this prompt was denied."""
         self._ended = False
         """The started program has ended; processes that it left may still write."""
+        self._silent = False
+        """It closed its output and kept running."""
         self._prompting = False
         self._aside: set[asyncio.Task[None]] = set()
         self._asking = OpenRequests()
@@ -203,8 +206,8 @@ class AcpAgent:
     async def _read(self, process: Process, rpc: Rpc) -> None:
         try:
             await rpc.run()
+            self._silent = await lives_on(process)
         finally:
-            # An agent that closed its output can send nothing more, so it is ended.
             self._exit = await process.terminate()
             self._over.set()
 
@@ -328,7 +331,8 @@ class AcpAgent:
                 return TurnOutcome("cancelled")
             return died(await self.gone()) if self._ended else failed(error)
         except PeerLost:
-            return died(await self.gone())
+            ended = await self.gone()
+            return ended_silent(ended) if self._silent and not self._cancelled else died(ended)
         except msgspec.MsgspecError as error:
             return TurnOutcome("error", error=(Code.INTERNAL, f"The agent's answer cannot be read: {error}."))
         finally:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.agents.closed_output import ended_silent, lives_on
 from interlock.agents.dps.capabilities import ended, started, with_stderr
 from interlock.agents.dps.pipe import Pipe, id_of, sent_id
 from interlock.agents.dps.questions import Questions
@@ -70,6 +71,8 @@ class DpsAgent:
         self._questions: Questions | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._over = asyncio.Event()
+        self._silent = False
+        """It closed its output and kept running."""
         self._exit = ProcessExit(0, None)
 
     # --- its start ---
@@ -125,11 +128,11 @@ class DpsAgent:
                 try:
                     await self._take(await anext(lines), pipe)
                 except StopAsyncIteration:
+                    self._silent = await lives_on(process)
                     return
                 except LineTooLong as error:
                     self._overflowed(error, pipe)
         finally:
-            # An agent that closed its output can send nothing more, so it is ended.
             self._exit = await process.terminate()
             self._over.set()
 
@@ -293,7 +296,7 @@ class DpsAgent:
         try:
             await asyncio.wait([ends, over], return_when=asyncio.FIRST_COMPLETED)
             if not turn.over.is_set():
-                return died(self._exit)
+                return ended_silent(self._exit) if self._silent and not self._cancelled else died(self._exit)
             if self._broken:
                 await self._stop_broken(turn)
             elif turn.ended.is_set():

@@ -173,7 +173,8 @@ class RunnerTurn:
         exit_frames: list[Frame] = []
         if ended is not None:
             await self._agent.close()
-            expected = self._cancelled.is_set()
+            # With an error of its own, the outcome names the cause: the exit is its consequence.
+            expected = self._cancelled.is_set() or outcome.error is not None
             exit_frames = endings.exit_error(journal, ended, stderr, turn_id, expected=expected)
         elif outcome.stopped is not None:
             exit_frames = endings.exit_error(journal, outcome.stopped, stderr, turn_id, expected=True)
