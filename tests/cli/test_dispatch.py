@@ -45,6 +45,7 @@ USAGE: list[list[str]] = [
     ["config", "reload", "--url", "http://h"],
     ["audit", "verify", "--key", "/dev/null"], ["run", "shell", "bad \udcff byte"],
     ["sessions", "edit"], ["sessions", "close", "@last"],
+    ["approve", "apr_a", "--change", "\udcff"],
     ["audit", "verify", "/dev/zero"], ["audit", "verify", "/"], ["config", "import", "/dev/zero"],
     ["run", "shell", "ls", "--workspace", ""], ["ci", "shell", "ls", "--workspace", ""],
     ["policy", "test", "shell", "ls", "--workspace", ""],
@@ -62,6 +63,15 @@ def test_an_invalid_argument_gives_one_sentence_and_status_2(
     assert err.startswith("error[Usage]: ")
     assert err.count("\n") == 1
     assert "Traceback" not in err
+
+
+@pytest.mark.req("G-7")
+@pytest.mark.parametrize("words", [["tenants", "suspend", ""], ["tenants", "restore", "../keys"],
+                                   ["webhooks", "test", " "], ["webhooks", "test", "a/b"]])
+def test_a_name_that_cannot_be_one_is_not_found(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(words) == 7
+    assert f"There is no {words[0].removesuffix('s')} {words[-1]!r}. List them with: interlock {words[0]}" in \
+        capsys.readouterr().err
 
 
 @pytest.mark.req("G-7")

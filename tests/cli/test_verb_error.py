@@ -14,6 +14,8 @@ pytestmark = pytest.mark.req("G-7")
     ExitStatus.NOT_FOUND),
     (Trouble("Unheard", "What?"), "error[Unheard]: What?", ExitStatus.FAILED),
     (Trouble("HTTP 502", "No.", status=ExitStatus.UNREACHABLE), "error[HTTP 502]: No.", ExitStatus.UNREACHABLE),
+    (usage(f"'{'x' * 5_000}' is long.", "Cut it."), f"error[Usage]: '{'x' * 199}… is long. Cut it.", ExitStatus.USAGE),
+    (usage("だめ" * 500), "error[Usage]: " + "だめ" * 500 + ".", ExitStatus.USAGE),
     (usage("It is wrong.", "Write it so."), "error[Usage]: It is wrong. Write it so.", ExitStatus.USAGE),
 ])
 def test_an_error_has_a_line_and_a_status(trouble: Trouble, line: str, status: ExitStatus) -> None:

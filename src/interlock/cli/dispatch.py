@@ -24,6 +24,8 @@ BROKEN_PIPE = 141
 """The exit status that a shell reports for a program ended by a closed pipe."""
 
 _PROPOSED = re.compile(r"(?P<before>.*?--?(?P<typed>[^=]+?)(?:=.*)?\.) Did you mean --?(?P<proposed>\S+)\?", re.DOTALL)
+WRONG_CHARS = 100
+"""Characters of a wrong argument that an error shows."""
 LIKENESS = 0.7
 """How similar, by `difflib`, a mistyped verb and an existing one must be for the second to be proposed."""
 
@@ -50,8 +52,20 @@ def dispatch(words: list[str]) -> int:
                                          int) else ExitStatus.DONE if ending.code is None else ExitStatus.FAILED
     except OSError as error:
         return _of_the_host(error) or _surprised(error, words)
+    except UnicodeEncodeError as error:
+        wrong = next((word for word in words if not _is_text(word)), None)
+        return _surprised(error, words) if wrong is None else _failed(usage(
+            f"The argument {wrong[:WRONG_CHARS]!a} is not text in UTF-8.", "Convert it first."))
     except Exception as error:  # noqa: BLE001 - the last resort of the process: reported, kept in a file, never a traceback
         return _surprised(error, words)
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _of_the_host(error: OSError) -> int | None:

@@ -181,6 +181,13 @@ async def full_id(link: GatewayLink, kind: IdKind, text: str | None) -> str | No
     return (await command(link, text)).id if kind is COMMAND else (await approval(link, text)).id
 
 
+def checked_name(noun: str, text: str, listed: str) -> str:
+    """Return a name that is one segment of a path. Raises Trouble for one that cannot exist."""
+    if not text.strip() or "/" in text:
+        raise Trouble("NotFound", f"There is no {noun} {quoted(text)}.", f"List them with: {listed}")
+    return text
+
+
 def quoted(text: str) -> str:
     """Return a typed name as an error repeats it: in quotes, and not longer than a line or two."""
     return repr(text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}…")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from interlock.cli.exit_status import BY_CODE, ExitStatus
+
+SHOWN_CHARS = 200
+_LONG_WORD = re.compile("[!-~]{400,}")
+"""Longer than any path or address that a person reads: an argument that is repeated, such as a file's content."""
 
 
 class Trouble(Exception):
@@ -27,7 +33,8 @@ class Trouble(Exception):
         """Return the line for standard error."""
         from interlock.protocol.problems import full_sentence
 
-        return f"error[{self.code}]: {full_sentence(self.sentence)} {self.remedy}".rstrip()
+        line = f"error[{self.code}]: {full_sentence(self.sentence)} {self.remedy}".rstrip()
+        return _LONG_WORD.sub(lambda word: f"{word[0][:SHOWN_CHARS]}…", line)
 
 
 def usage(sentence: str, remedy: str = "") -> Trouble:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -29,6 +30,15 @@ def test_an_export_leaves_a_file_alone_that_another_one_into_the_same_file_is_wr
     assert log.read_bytes() == b"record\ncheckpoint\n"
     assert other.read_text() == "the other's half"
     assert not list(tmp_path.glob(".interlock-export-*"))
+
+
+def test_standard_output_that_is_full_is_not_called_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script({EXPORT: [lambda _: httpx2.Response(200, content=b"record\ncheckpoint\n")]})
+    monkeypatch.setattr(audit_verbs, "GatewayLink", lambda _: link_to(script, tmp_path))
+    with Path("/dev/full").open("wb", buffering=0) as full, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", SimpleNamespace(buffer=full, isatty=full.isatty))
+        with pytest.raises(OSError, match="No space left"):
+            audit_verbs.export()
 
 
 def test_only_a_file_is_replaced(tmp_path: Path) -> None:

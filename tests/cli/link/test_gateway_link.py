@@ -21,6 +21,7 @@ from interlock.cli.host import processes
 from interlock.cli.host.up import take_lock
 from interlock.cli.link.gateway_link import Address, GatewayLink, locate, start_remedy, unreachable
 from interlock.cli.verb_error import Trouble
+from interlock.protocol.problems import PROBLEMS
 from interlock.sdk.exchange import NO_ANSWER, RETRY_AFTER_MAX_S
 
 pytestmark = pytest.mark.anyio
@@ -198,3 +199,28 @@ async def test_the_gateway_is_what_is_awaited_only_until_it_answers(tmp_path: Pa
         await link.get("/v1/status")
     sentence = f"waiting for the gateway at {URL}"
     assert [*awaited, progress._SoFar.waiting] == [sentence, "", sentence, ""]
+
+
+@pytest.mark.req("G-7", "K-1")
+@pytest.mark.parametrize(("variable", "remedy"), [
+    ("ilk_wrong", "Correct $INTERLOCK_KEY, or unset it to use your login or the state directory's key."),
+    (None, "The key is that of owner.key in the state directory: name the gateway's with --state, or set "
+           "$INTERLOCK_KEY."),
+])
+async def test_a_refused_key_is_named_by_where_it_is_from(
+    variable: str | None, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable is None:
+        monkeypatch.delenv("INTERLOCK_KEY", raising=False)
+    else:
+        monkeypatch.setenv("INTERLOCK_KEY", variable)
+
+    def refusing(request: httpx2.Request) -> httpx2.Response:
+        refused = problem(401, "Unauthorized", "This credential is not known here.")(request)
+        hint = PROBLEMS["Unauthorized"].hint
+        return httpx2.Response(401, json={**refused.json(), "hint": hint})
+
+    _, came = await converse(tmp_path, refusing)
+    assert (came.sentence, came.remedy) == ("This credential is not known here.", remedy)
+    _, own = await converse(tmp_path, problem(401, "Unauthorized", "The key is not known."))
+    assert own.remedy == "Do this."

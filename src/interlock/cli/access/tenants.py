@@ -11,6 +11,7 @@ from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import one_line, print_sentence, say
 from interlock.cli.display.values import ago
 from interlock.cli.options import Json
+from interlock.cli.short_ids import checked_name
 from interlock.cli.verb_answer import ListTable, print_answer
 from interlock.protocol.access import Tenant
 from interlock.protocol.answers import TenantList
@@ -48,12 +49,14 @@ def create(
 
 def suspend(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     """Suspend a tenant: all its credentials are refused."""
+    checked_name("tenant", tenant, "interlock tenants")
     return print_answer(where, suspend_tenant(tenant), lambda one: print_sentence(f"{one.tenant_id} is suspended"),
                         json=json)
 
 
 def restore(tenant: Id, /, *, json: Json = False, where: Here = NOWHERE) -> int:
     """End a tenant's suspension."""
+    checked_name("tenant", tenant, "interlock tenants")
     return print_answer(where, restore_tenant(tenant), lambda one: print_sentence(f"{one.tenant_id} is restored"),
                         json=json)
 

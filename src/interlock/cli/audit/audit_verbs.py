@@ -197,6 +197,8 @@ async def _export(file: Path | None, where: Where) -> int:
         except BrokenPipeError:
             raise
         except OSError as error:
+            if file is None:
+                raise  # Standard output: the caller reports it.
             raise usage(f"{file} cannot be written: {error.strerror}.", "Name another file.") from None
     if file is not None:
         say(f"{count(max(0, lines - 1), 'record')} in {file}; check it with: interlock audit verify {file}", "dim")

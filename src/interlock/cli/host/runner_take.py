@@ -62,4 +62,4 @@ def unpair(
                 "runner again", "green", "forgotten.")
             return ExitStatus.DONE
     known = ", ".join(one.paired.url for one in found) or "none"
-    raise usage(f"This host is not paired with {gateway}; it is paired with: {known}.", "Name one of these.")
+    raise usage(f"This host is not paired with {gateway!r}; it is paired with: {known}.", "Name one of these.")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.cli.config.place import Where, running_gateway, up_is_starting, up_process
+from interlock.cli.config.place import OWNER_KEY_FILE, Where, running_gateway, up_is_starting, up_process
 from interlock.cli.display.progress import waiting_for
 from interlock.cli.display.terminal import say
 from interlock.cli.link import contexts, renewal, trust
@@ -23,7 +23,7 @@ from interlock.cli.link.contexts import Context
 from interlock.cli.link.gateway_reply import decoded, refusal, understood
 from interlock.cli.link.gateway_url import checked_url
 from interlock.cli.verb_error import Trouble
-from interlock.protocol.problems import full_sentence
+from interlock.protocol.problems import PROBLEMS, full_sentence
 from interlock.sdk.exchange import (
     ANSWER_TIMEOUT_S,
     NO_ANSWER,
@@ -142,6 +142,16 @@ def _restart_remedy(address: Address) -> str:
     then = "`interlock up` restarts it" if address.state is not None and up_process(address.state) is not None \
         else "start another with: interlock up"
     return f"See: interlock logs gateway. If it stays so, end it with `kill -9 {address.pid}`; {then}."
+
+
+def _key_remedy(address: Address) -> str:
+    """Return the remedy for a key that the gateway does not accept, by where the key is from."""
+    if os.environ.get("INTERLOCK_KEY") is not None:
+        return "Correct $INTERLOCK_KEY, or unset it to use your login or the state directory's key."
+    if address.context is not None:
+        return f"Log in again with: interlock login --on {address.context.name}"
+    return f"The key is that of {OWNER_KEY_FILE} in the state directory: name the gateway's with --state, or set " \
+        "$INTERLOCK_KEY."
 
 
 def unreachable(address: Address, why: str) -> Trouble:
@@ -329,7 +339,10 @@ class GatewayLink:
         if isinstance(reply, ConnectionCut):
             raise unreachable(self.address, reply.why)
         if not 200 <= reply.status < 300:
-            raise refusal(reply.status, reply.body, asked.path, reply.retry_after)
+            refused = refusal(reply.status, reply.body, asked.path, reply.retry_after)
+            if refused.code == "Unauthorized" and refused.remedy == PROBLEMS["Unauthorized"].hint:
+                raise Trouble(refused.code, refused.sentence, _key_remedy(self.address))
+            raise refused
         return reply
 
     def _wait_s(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int) -> float | None:

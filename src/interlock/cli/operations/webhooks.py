@@ -60,6 +60,7 @@ def try_(
     where: Here = NOWHERE,
 ) -> int:
     """Send a message that asks nothing, to see whether it arrives."""
+    short_ids.checked_name("webhook", name, "interlock webhooks")
     return print_answer(where, try_webhook(name), lambda _: print_sentence(f"{name} took a test message"), json=json)
 
 
