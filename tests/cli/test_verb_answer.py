@@ -53,7 +53,7 @@ def test_an_empty_list_without_a_sentence_prints_its_headings(
 ) -> None:
     _, where = scripted({"GET /v1/tenants": [answer({"tenants": []})]})
     assert tenants.tenants(where=where) == ExitStatus.DONE
-    assert capsys.readouterr() == ("TENANT  NAME  STATE  MADE\n", "")
+    assert capsys.readouterr() == ("TENANT  NAME  STATE  CREATED\n", "")
 
 
 def test_a_change_resolves_a_prefix(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: int | None = None
     offset: int | None = None
     entry_id: str | None = None
-    says: str = ""
+    message: str = ""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

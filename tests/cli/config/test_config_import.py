@@ -190,7 +190,7 @@ def test_an_existing_setting_is_never_replaced_without_a_question(there: Path) -
     mine = ('[session]\ndmScope = "main"\n\n[cron.own]\nschedule = "0 1 * * *"\nmessage = "mine"\n'
             "[limits]\ntimeout_ms = 5\n")
     (state / "interlock.toml").write_text(mine)
-    with pytest.raises(Trouble, match="says something of session already, so nothing was changed") as trouble:
+    with pytest.raises(Trouble, match="already contains settings of session, so nothing was changed") as trouble:
         taken_over(there)
     assert trouble.value.status == ExitStatus.CONFLICT
     assert [path.name for path in state.iterdir()] == ["interlock.toml"]

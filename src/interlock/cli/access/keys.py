@@ -24,11 +24,11 @@ from interlock.sdk.requests import access
 from interlock.sdk.requests.base import read
 
 KEYS = ListTable[KeyList](
-    header=("KEY", "FOR", "ROLES", "LABEL", "STATE", "LAST USED", "MADE"),
+    header=("KEY", "FOR", "ROLES", "LABEL", "STATE", "LAST USED", "CREATED"),
     rows=lambda answer: [[one.key_id, f"{one.principal.type}:{one.principal.id}", ", ".join(one.roles), one.label,
                           _state(one), ago(one.last_used_at) if one.last_used_at else "never", _made(one)]
                          for one in sorted(answer.keys, key=lambda one: one.revoked)],
-    layout=Layout(text=("FOR", "LABEL"), extra=("MADE", "LAST USED"), drop=("LABEL", "ROLES")),
+    layout=Layout(text=("FOR", "LABEL"), extra=("CREATED", "LAST USED"), drop=("LABEL", "ROLES")),
     empty="there is no key; make one with: interlock keys create WHO --role operator")
 Id = Annotated[str, Parameter(name="ID", help="The key: its id, a unique beginning, or @last.")]
 Tenant = Annotated[str | None, Parameter(name="--tenant", help="Another tenant; for an owner only.")]
@@ -60,7 +60,7 @@ def create(
     if not role:
         raise usage("A key needs a role.", f"Give one with --role: {', '.join(GIVEN_ROLES)}.")
     if driver is not None and not agent:
-        raise usage("--driver says who drives a program.", "Add --agent, or leave --driver out.")
+        raise usage("--driver names the person who drives a program.", "Add --agent, or leave --driver out.")
     ttl_ms = milliseconds(expires, "--expires") if expires is not None else None
     request = access.make_key(Actor(type="agent" if agent else "user", id=person), role, label=label, ttl_ms=ttl_ms,
                               tenant_id=tenant, driver=driver)

@@ -20,9 +20,9 @@ from interlock.sdk.requests.access import make_tenant, restore_tenant, suspend_t
 from interlock.sdk.requests.base import read
 
 TENANTS = ListTable[TenantList](
-    header=("TENANT", "NAME", "STATE", "MADE"),
+    header=("TENANT", "NAME", "STATE", "CREATED"),
     rows=lambda answer: [[one.tenant_id, one.name, _state(one), ago(one.created_at)] for one in answer.tenants],
-    layout=Layout(text=("NAME",), drop=("MADE",)))
+    layout=Layout(text=("NAME",), drop=("CREATED",)))
 Id = Annotated[str, Parameter(name="TENANT", help="The tenant's id: a-z, 0-9 and -.")]
 
 

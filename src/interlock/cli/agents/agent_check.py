@@ -93,7 +93,7 @@ def _configured(name: str, where: Where) -> AgentSpec:
         known = ", ".join(sorted(agents)) or "none"
         raise Trouble("NotFound", f"The config has no agent {one_line(name)!r}; it has: {known}.",
                       f"Set it up with: interlock agents add {one_line(name)}" if _is_known(name) else
-                      "Write its table [agents.ID] into the config; docs/how-to/agents.md says how.")
+                      "Write its table [agents.ID] into the config; docs/how-to/agents.md explains it.")
     if spec == SHELL or spec.adapter == "builtin":
         raise usage(f"Agent {name} is Interlock's own: its asking is checked by Interlock's tests.")
     path = spec.env.get("PATH") or os.environ.get("PATH") or os.defpath

@@ -28,7 +28,7 @@ def resume(
 ) -> int:
     """Resume signing an audit log, as it is now, that no kept checkpoint leads up to.
 
-    Earlier checkpoints are set aside, and a record of the log says who accepted it. Before that, run
+    Earlier checkpoints are set aside, and a record of the log names who accepted it. Before that, run
     `interlock audit verify`, and compare with a witness or an earlier export: what was lost or rewritten since
     then cannot be found afterwards.
     """
@@ -45,7 +45,7 @@ def resume(
             return ExitStatus.FAILED
     size, _, root = accept.partition(":")
     done = ask(where, resume_signing(int(size), root.lower(), reason=reason or None)).value()
-    print_sentence(f"the log is signed again; it says who accepted the {count(done.accepted, 'record')} before")
+    print_sentence(f"the log is signed again; it names who accepted the {count(done.accepted, 'record')} before")
     return ExitStatus.DONE
 
 

@@ -267,7 +267,7 @@ def _verify_state(where: Where, key: Path | None) -> Any:
         raise Trouble("Unreadable", f"The database of this cluster does not run, and could not be started: {missing}",
                       f"Start it with: interlock up --cluster 1 --state {state}") from None
     except ModuleNotFoundError as error:
-        raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
+        raise usage(f"The PostgreSQL driver is not installed ({error.name}).",
                     f"Install it: {install('cluster')}") from None
     except KeyUnusable as error:
         raise usage(str(error)) from None

@@ -38,7 +38,7 @@ def import_(
 ) -> int:
     """Take over sessions, compaction, bindings, hooks and cron jobs from OpenClaw.
 
-    Says what was taken and what has no meaning here. A config that is there is kept as a copy beside it.
+    Prints what was imported and what has no meaning here. A config that is there is kept as a copy beside it.
     """
     beside = file.parent / JOBS
     found = translate(_read(file), _read(jobs or beside) if jobs is not None or beside.exists() else None)
@@ -92,8 +92,8 @@ def _joined(path: Path, found: ImportedConfig, *, replace: bool) -> str:
         raise usage(f"{path} cannot be read: {error}.", "See: interlock config check") from None
     twice = _overlap(present, found.tables)
     if twice and not replace:
-        raise Trouble("Conflict", f"{path} says something of {', '.join(twice)} already, so nothing was changed.",
-                      "With --replace the import's word holds; the file is kept as a copy.")
+        raise Trouble("Conflict", f"{path} already contains settings of {', '.join(twice)}, so nothing was changed.",
+                      "Pass --replace to use the imported ones; the file is kept as a copy.")
     if twice:
         text = to_toml(_merged(present, found.tables))
     else:

@@ -46,7 +46,7 @@ def acp(
     try:
         asyncio.run(_serve(where, agent, runner, on_exit))
     except ValueError as error:
-        raise usage(f"{error}.", "Name it in the editor's settings; docs/how-to/editors.md says where.") from None
+        raise usage(f"{error}.", "Name it in the editor's settings; docs/how-to/editors.md shows where.") from None
     return ExitStatus.DONE
 
 

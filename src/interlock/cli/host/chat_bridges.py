@@ -60,7 +60,8 @@ def _carry(extra: Extra, service: str, where: Where, *, with_parent: bool) -> in
         gate = Gate(address.url, renewed_key(address, where), trust.tls(address.url, state, address.ca))
         asyncio.run(run(state, loaded, gate))
     except ConfigError as error:
-        raise usage(f"{error.sentences[0].rstrip('.')}.", "Correct it: interlock config path says where.") from None
+        raise usage(f"{error.sentences[0].rstrip('.')}.",
+                    "Correct it: interlock config path prints the file.") from None
     except ChatRefused as error:
         raise Trouble("UpstreamError", str(error), f"Correct [{extra}] in the config.") from None
     except (OSError, ValueError) as error:

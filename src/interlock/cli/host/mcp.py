@@ -23,7 +23,7 @@ def mcp(*, where: Here = NOWHERE) -> int:
     try:
         from interlock.doors.mcp.server import serve_stdio
     except ModuleNotFoundError as error:
-        raise usage(f"What speaks MCP is not installed ({error.name}).", f"Install it: {install('mcp')}") from None
+        raise usage(f"The MCP library is not installed ({error.name}).", f"Install it: {install('mcp')}") from None
     asyncio.run(serve_stdio(lambda: _tools(where)))
     return ExitStatus.DONE
 

@@ -97,7 +97,7 @@ def gateway(
     except (BindRefused, BusError, KeyUnusable) as error:
         raise usage(str(error)) from None
     except ConfigError as error:  # A secret that the config names is read only here.
-        raise usage(error.sentences[0], "Correct it: interlock config path says where.") from None
+        raise usage(error.sentences[0], "Correct it: interlock config path prints the file.") from None
     except (LedgerError, ObjectsError) as error:
         raise Trouble("LedgerUnusable", str(error), "Check the state directory with: interlock doctor") from None
     return ExitStatus.DONE

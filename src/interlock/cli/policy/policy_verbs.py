@@ -29,12 +29,12 @@ from interlock.sdk.exchange import RequestSpec
 from interlock.sdk.requests.base import read
 from interlock.sdk.requests.policy import revoke_rule
 
-IN_FORCE = Layout(text=("SAYS", "RULE"), drop=("FROM",))
+IN_FORCE = Layout(text=("MEANING", "RULE"), drop=("FROM",))
 REMEMBERED = ListTable[RuleList](
-    header=("RULE", "STATE", "BY", "SAID", "SAYS"),
+    header=("RULE", "STATE", "BY", "CREATED", "MEANING"),
     rows=lambda answer: [[one.id, state_of(one), one.created_by, ago(one.created_at), rule_line(one.rule, None)]
                          for one in answer.rules],
-    layout=Layout(text=("SAYS",), drop=("SAID", "BY")),
+    layout=Layout(text=("MEANING",), drop=("CREATED", "BY")),
     empty="nothing is remembered; say always with: interlock approve ID --always session")
 RULE = short_ids.IdKind("remembered rule", LIST_REMEMBERED_RULES.at(), "rul_", "policy")
 NOT_KNOWN = {
@@ -60,7 +60,7 @@ def print_rules(answer: PolicyRules, *, flushes: bool) -> None:
     shown = [(number, rule) for number, rule in enumerate(answer.rules, 1)
              if flushes or rule.get("origin") != "flush"]
     print_table([[str(number), str(rule.get("source")), str(rule.get("name")), rule_line(rule, None)]
-                 for number, rule in shown], ("", "FROM", "RULE", "SAYS"), IN_FORCE)
+                 for number, rule in shown], ("", "FROM", "RULE", "MEANING"), IN_FORCE)
     left = len(answer.rules) - len(shown)
     left_out = f" Not shown: {count(left, 'rule')} for memory flushes (--all)." if left else ""
     say(f"The first that fits decides; what none fits is asked for.{left_out} Try one: interlock policy test AGENT "

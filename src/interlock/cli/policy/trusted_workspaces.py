@@ -28,11 +28,11 @@ TRUSTED = RULE._replace(noun="trusted workspace", verb="trust")
 DIGEST_CHARS = 16
 DOOR = "workspace"
 WORKSPACES = ListTable[RuleList](
-    header=("RULE", "STATE", "AGENT", "RUNNER", "DIRECTORY", "SHA256", "BY", "SAID"),
+    header=("RULE", "STATE", "AGENT", "RUNNER", "DIRECTORY", "SHA256", "BY", "CREATED"),
     rows=lambda answer: [[one.id, state_of(one), *(str(one.rule.get(name)) for name in ("agent", "runner", DOOR)),
                           str(one.rule.get("digest"))[:DIGEST_CHARS] + "…", one.created_by, ago(one.created_at)]
                          for one in answer.rules],
-    layout=Layout(text=("DIRECTORY",), extra=("SHA256", "SAID", "BY"), drop=("RUNNER", "AGENT"), shorten=cut_middle),
+    layout=Layout(text=("DIRECTORY",), extra=("SHA256", "CREATED", "BY"), drop=("RUNNER", "AGENT"), shorten=cut_middle),
     empty="no workspace is trusted; files that would configure an agent are asked about before it starts")
 
 

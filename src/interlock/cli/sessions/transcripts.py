@@ -162,7 +162,7 @@ def _reported(report: Report, kept: str | None, *, json: bool) -> None:
         print_json(msgspec.json.encode({"report": report, "kept": kept}))
         return
     if report.findings:
-        print_table([[one.kind, str(one.line or ""), one.entry_id or "", one.says]
+        print_table([[one.kind, str(one.line or ""), one.entry_id or "", one.message]
                      for one in report.findings[:FINDINGS_SHOWN]], ("FOUND", "LINE", "ENTRY", "WHAT"), FINDINGS)
         more = sum(report.counts.values()) - min(len(report.findings), FINDINGS_SHOWN)
         if more:

@@ -47,7 +47,7 @@ def migrate(
         from interlock.app.data_migration.into_postgres import move_into_postgres
         from interlock.cli.storage.migrate_tenant import MoveRequest, migrate_tenant
     except ModuleNotFoundError as error:
-        raise usage(f"What speaks PostgreSQL is not installed ({error.name}).",
+        raise usage(f"The PostgreSQL driver is not installed ({error.name}).",
                     f"Install it: {install('cluster')}") from None
     from interlock.app.data_migration.report import MoveRefused
     from interlock.app.place import SystemClock

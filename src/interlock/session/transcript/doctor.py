@@ -31,7 +31,7 @@ NOTES: frozenset[str] = frozenset({"newer_version", "no_line_feed", "lost_first_
                                    "too_deep"})
 """Harmless findings, and those that no repair can undo: a file without others is intact."""
 
-SAYS: dict[str, str] = {
+MESSAGES: dict[str, str] = {
     "torn_tail": "the last line is broken off; the repaired file leaves it out",
     "nul_run": "zero bytes stand here, as a crash of the machine leaves them; what is whole around them is kept",
     "garbage": "this is not JSON; entries that stand whole in it are kept",
@@ -43,7 +43,7 @@ SAYS: dict[str, str] = {
     "parent_cycle": "the entry is its own ancestor; the repaired file makes it a root",
     "unresolved_parent": "the entry's parent is not in the file; the repaired file hangs it below the entry before it",
     "old_version": f"the file is of an older version; the repaired file is of version {VERSION}",
-    "newer_version": f"the file says that it is newer than version {VERSION}; what is not known is kept as it is",
+    "newer_version": f"the file is of a version newer than {VERSION}; what is not known is kept as it is",
     "no_line_feed": "the last line is whole and has no line feed; the next append adds it",
     "half_pair": "an escape here is half of a surrogate pair, which JavaScript writes; it is read as U+FFFD",
     "too_deep": f"a value nests deeper than {MAX_JSON_DEPTH} levels; the entry is read without what lies below",
@@ -73,7 +73,7 @@ class _Sheet:
         self.counts[kind] += 1
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(Finding(kind=kind, line=line, offset=offset, entry_id=entry_id,
-                                         says=SAYS[kind].format(about)))
+                                         message=MESSAGES[kind].format(about)))
 
 
 def examine(data: bytes) -> Report:
