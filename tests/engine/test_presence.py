@@ -190,6 +190,17 @@ def test_a_runner_that_moved_gateways_has_its_last_seen_time_and_new_gateway() -
     assert presence.get("r1") is arriving, "it was here last"
 
 
+@pytest.mark.req("L-3", "L-6")
+def test_a_process_that_returns_after_another_one_contests_its_token() -> None:
+    presence = RunnerPresence()
+    for at_ms, boot_id in ((1_000, "a"), (2_000, "a"), (3_000, "b"), (4_000, "b"), (5_000, "c"), (6_000, "d")):
+        presence.arrive(Present(RECORD, hello("shell", boot_id=boot_id), at_ms))
+        assert presence.node(RECORD).contested_at is None, "a process that is restarted is another one"
+    for at_ms, boot_id in ((7_000, "c"), (8_000, "d"), (9_000, "d"), (10_000, "e")):
+        presence.arrive(Present(RECORD, hello("shell", boot_id=boot_id), at_ms))
+    assert presence.node(RECORD).contested_at == "1970-01-01T00:00:08.000Z"
+
+
 @pytest.mark.req("J-14")
 def test_a_runner_reports_its_version_and_its_heartbeat_outbox_and_clock() -> None:
     presence, wire = RunnerPresence(), Wire()

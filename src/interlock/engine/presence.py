@@ -47,7 +47,22 @@ class Present:
         self.link_id = link_id
         self.has_reported = False
         """Whether a heartbeat was received from there since its link became known."""
+        self.passed_over = 0
+        """Its frames since the gateway's start that name no session of it."""
+        self.contested_ms: int | None = None
+        """The last time at which a process of it attached again after another one had."""
+        self._earlier_boot = ""
+        """The process that was attached before this one."""
         self._arriving: asyncio.Event | None = None
+
+    def follow(self, before: Present) -> None:
+        """Continue the figures of its previous link here. A process has one boot_id as long as it lives: if an earlier
+        one returns, two live."""
+        boot_id, last = self.hello.boot_id, before.hello.boot_id
+        self.passed_over = before.passed_over
+        is_back = boot_id != last and boot_id == before._earlier_boot
+        self.contested_ms = self.last_seen_ms if is_back else before.contested_ms
+        self._earlier_boot = before._earlier_boot if boot_id == last else last
 
     def connect(self, link: LaneRunnerLink) -> None:
         """Send work over this link from now on. Until every lane of the runner is attached, only the opening is sent
@@ -260,8 +275,10 @@ class RunnerPresence:
         """Attach a runner; an older link of the same runner is closed."""
         runner_id = present.record.runner_id
         before = self._present.get(runner_id)
-        if before is not None and before.link is not None:
-            before.link.fail("the same runner opened a newer link")
+        if before is not None:
+            present.follow(before)
+            if before.link is not None:
+                before.link.fail("the same runner opened a newer link")
         self._present[runner_id] = present
         self._know(present.record)
         self._elsewhere.pop(runner_id, None)
@@ -359,4 +376,6 @@ class RunnerPresence:
             software=present.hello.software[:FACT_CHARS] or None, system=present.hello.system[:FACT_CHARS] or None,
             outbox_bytes=present.outbox_bytes if online else None,
             clock_offset_ms=present.clock_offset_ms if online else None,
+            frames_passed_over=None if present.instance_id else present.passed_over,
+            contested_at=iso(present.contested_ms) if present.contested_ms is not None else None,
         )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ import pytest
 from cli.scripted import URL, answer
 from interlock.cli.approvals.left_to_others import LeftToOthers
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.operations.gateway_status import LABEL_CELLS, runner_line, status, status_lines
+from interlock.cli.operations.gateway_status import CONTESTED_S, LABEL_CELLS, runner_line, status, status_lines
 from interlock.protocol.answers import Status
+from interlock.protocol.clock import iso
 from interlock.protocol.drains import Drain
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Node
@@ -90,3 +92,12 @@ def node(**fields: Any) -> Node:
 ])
 def test_only_known_parts_are_shown(fields: dict[str, Any], starting: bool, line: str) -> None:
     assert runner_line(node(**fields), starting=starting) == line
+
+
+def test_what_is_wrong_with_a_runners_link_is_shown() -> None:
+    now_ms = int(time.time() * 1000)
+    line = runner_line(node(frames_passed_over=3, contested_at=iso(now_ms - 600_000)))
+    assert line.endswith(" · two processes use its token and replace each other's links, last 10 min ago "
+                         "· 3 frames passed over, since they name no session of it")
+    old = runner_line(node(frames_passed_over=0, contested_at=iso(now_ms - int(CONTESTED_S * 1_000) - 60_000)))
+    assert old == "laptop (local) · online · no agents"

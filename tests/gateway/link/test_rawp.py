@@ -498,4 +498,6 @@ async def test_frames_of_sessions_that_are_not_the_runners_leave_neither_state_n
                 session_id: True, "other-0": False, "other-1": False, "other-2": False}
     passed = [line for line in logged if line["event"] == "frame passed over"]
     assert [line["count"] for line in passed] == [1, 10, 100]
+    async with server.attached():  # The count continues on the next link.
+        assert server.engine.presence.node(server.record).frames_passed_over == 600
     assert passed[0]["reason"] == "session other-0 is not this runner's"

@@ -29,6 +29,7 @@ from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.operations.cluster_health import lost_lease, shared_server
 from interlock.cli.operations.drain_line import drained
+from interlock.cli.operations.gateway_status import contested
 from interlock.cli.operations.ledger_gaps import restored_lines
 from interlock.cli.options import Json
 from interlock.cli.verb_error import Trouble
@@ -182,6 +183,10 @@ async def _gateway(where: Where) -> list[HostFinding]:
         HostFinding("gateway", True, f"{url} (id {gateway_id})"),
         HostFinding("runner", bool(online), ", ".join(node.node_id for node in online) or "none is online.",
                     "Start one with: interlock up"),
+        *(HostFinding(f"runner {node.node_id}", False, f"{found[:1].upper()}{found[1:]}.",
+                      "Stop one of them, or give its host a token of its own: interlock runners code. If you do not "
+                      f"know the other one: interlock runners revoke {node.node_id}")
+          for node in nodes if (found := contested(node)) is not None),
         HostFinding("agents", bool(offered), ", ".join(offered) or "no online runner offers any.",
                     "Set one up as `interlock agents` shows."),
         *([] if standing.cluster is None else _cluster(standing.cluster)),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from interlock.cli.approvals.left_to_others import NOTHING_LEFT, LeftToOthers, left_to_others, pending_approvals
 from interlock.cli.config.place import LOCAL_RUNNER, NOWHERE, Here, up_is_starting
 from interlock.cli.display.terminal import one_line, print_sentence
+from interlock.cli.display.values import ago, count, seconds_from_now
 from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.operations.cluster_health import cluster_lines
 from interlock.cli.operations.drain_line import drained
@@ -24,6 +25,8 @@ from interlock.sdk.requests.base import read
 
 LABEL_CELLS = 17
 """Width to which labels are padded."""
+CONTESTED_S = 3_600.0
+"""How long two processes with one token are reported after the last of them attached."""
 
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
@@ -81,8 +84,21 @@ def runner_line(node: Node, *, starting: bool = False) -> str:
     agents = ", ".join(str(one.get("agent_id", "?")) for one in node.agents)
     offers = agents or ("no agents" if node.status != "offline" else "")
     parts = (f"{one_line(node.device_name or node.node_id)} ({one_line(node.node_id)})",
-             "starting" if is_coming else node.status, one_line(offers, 300), one_line(", ".join(node.roots), 300))
+             "starting" if is_coming else node.status, one_line(offers, 300), one_line(", ".join(node.roots), 300),
+             contested(node) or "", _passed_over(node))
     return " · ".join(part for part in parts if part)
+
+
+def contested(node: Node) -> str | None:
+    """Return that two processes use a runner's token, as a phrase; None if they did not lately."""
+    if node.contested_at is None or seconds_from_now(node.contested_at) < -CONTESTED_S:
+        return None
+    return f"two processes use its token and replace each other's links, last {ago(node.contested_at)}"
+
+
+def _passed_over(node: Node) -> str:
+    frames = node.frames_passed_over or 0
+    return f"{count(frames, 'frame')} passed over, since they name no session of it" if frames else ""
 
 
 def _waiting(pending: int, others: int) -> str:

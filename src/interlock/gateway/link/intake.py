@@ -254,6 +254,7 @@ class Intake:
         """Log a frame that belongs to no session of this runner: the first one of the link, the tenth, the hundredth …,
         since any number of them may arrive."""
         self._passed_over += 1
+        self._present.passed_over += 1
         if str(self._passed_over).strip("0") == "1":
             log.warning("frame passed over", runner_id=self._runner_id, type=frame_type[:MAX_ID_CHARS],
                         reason=reason[:MAX_REASON_CHARS], count=self._passed_over)

@@ -160,6 +160,12 @@ class Node(Resource, frozen=True, kw_only=True):
     attached to another gateway of the cluster."""
     clock_offset_ms: int | None = None
     """How far its clock was ahead of the gateway's at its last heartbeat, including the transit."""
+    frames_passed_over: int | None = None
+    """Its frames that were passed over since the gateway's start, because they name no session of it; None for one that
+    is attached to another gateway of the cluster."""
+    contested_at: str | None = None
+    """The last time since the gateway's start at which a process of it attached again after another one had: two
+    processes use one token, and replace each other's links."""
 
 
 class Runner(Resource, frozen=True, kw_only=True):
