@@ -55,8 +55,9 @@ def test_a_failed_write_leaves_the_old_content_and_no_draft(tmp_path: Path, monk
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as failed:
         replace_file(tmp_path / "token", b"new")
+    assert failed.value.filename == str(tmp_path / "token")
     assert (tmp_path / "token").read_bytes() == b"old"
     assert names(tmp_path) == ["token"]
 

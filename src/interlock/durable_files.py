@@ -28,9 +28,11 @@ def replace_file(path: Path, content: bytes, *, writer: str = "new", mode: int =
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
+        if error.filename is None:  # A write names none, and a person is shown which file could not be written.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     sync_directory(path.parent)
 

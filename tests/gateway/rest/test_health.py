@@ -50,6 +50,11 @@ async def test_a_full_disk_is_not_ready_and_is_ready_again_with_space(gateway: G
     answer = await gateway.http.get("/readyz")
     assert (answer.status_code, answer.json()["ledger"]) == (503, "refuses")
     assert answer.headers["Retry-After"] == "1"
+    refused = await gateway.post("/v1/keys", {"principal": {"type": "user", "id": "ann"}, "roles": ["viewer"]},
+                                 "the-name-of-a-request")
+    assert (refused.status_code, refused.json()["detail"], refused.json()["hint"]) == (
+        503, "The disk of the gateway's ledger is full; nothing was changed.",
+        "Free some space on it, and send it again.")
     gateway.desk.ledger.commit = commit  # type: ignore[method-assign]
     gateway.desk.at_ms += 1_000
     assert (await gateway.http.get("/readyz")).json()["ok"] is True

@@ -66,7 +66,7 @@ from interlock.gateway.rest.service import Front
 from interlock.gateway.rest.socket import Socket
 from interlock.gateway.rest.streams import EventStream
 from interlock.ports import trips
-from interlock.ports.ledger import LedgerError, OutcomeUnknown, TenantMoving
+from interlock.ports.ledger import Full, LedgerError, OutcomeUnknown, TenantMoving
 from interlock.protocol.api.operation import READERS, SSE, Operation
 from interlock.protocol.api.table import OPERATIONS
 from interlock.protocol.limits import MAX_BODY_BYTES
@@ -421,6 +421,9 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         return Problem("Unavailable", str(error), headers={"Retry-After": "1"})
     if isinstance(error, LedgerError):
         log.error("ledger_refused", path=scope["path"], error=str(error))
+        if isinstance(error, Full):
+            return Problem("Unavailable", "The disk of the gateway's ledger is full; nothing was changed.",
+                           hint="Free some space on it, and send it again.")
         return Problem("Unavailable", "The write was rejected; nothing was changed.")
     log.error("request_failed", path=scope["path"], method=scope["method"], exc_info=error)
     return Problem("InternalError", "Something failed inside the gateway; its log has the details.")
