@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.cli.display import progress
-from interlock.cli.display.progress import so_far, suspended, waiting_for, working
+from interlock.cli.display.progress import agreed, so_far, suspended, waiting_for, working
 
 pytestmark = pytest.mark.req("G-7")
 
@@ -74,7 +74,7 @@ def test_short_work_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("words", "terminal"), [
-    (["run", "shell"], True), (["audit", "erase"], True), (["status"], False)])
+    (["run", "shell"], True), (["logs", "--follow"], True), (["mcp"], True), (["status"], False)])
 def test_verbs_with_their_own_output_and_pipes_get_no_line(
         words: list[str], terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = Lines(monkeypatch, terminal=terminal)
@@ -92,6 +92,22 @@ def test_nothing_is_shown_while_another_program_has_the_terminal(monkeypatch: py
             assert not lines.seen.wait(0.02) or len([text for text in lines.shown if text is not None]) == before
 
     run(["config", "edit"], lines, then=edit)
+
+
+@pytest.mark.parametrize(("typed", "agrees"), [("y", True), (" YES ", True), ("", False), ("no", False)])
+def test_a_question_is_answered_without_progress_beside_it(
+    typed: str, agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, answers = Lines(monkeypatch), list[bool]()
+
+    def person(question: str) -> str:
+        before = len(lines.shown)
+        assert not lines.seen.wait(0.02) or len(lines.shown) == before
+        return typed
+
+    monkeypatch.setattr("builtins.input", person)
+    run(["audit", "resume"], lines, then=lambda: answers.append(agreed()))
+    assert answers == [agrees]
 
 
 def test_what_an_earlier_verb_waited_for_is_not_shown_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

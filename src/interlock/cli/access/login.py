@@ -19,6 +19,7 @@ from cyclopts import Parameter
 
 from interlock.cli.access.console import has_display
 from interlock.cli.config.place import OnHost, Where, state_directory, writable
+from interlock.cli.display.progress import suspended
 from interlock.cli.display.terminal import is_terminal, one_line, print_sentence, result, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link import contexts, trust
@@ -279,7 +280,8 @@ def _before(url: str | None, on: str | None, state: Path) -> Context | None:
 
 def _asked_key() -> str:
     """Prompt for a key without echo, or read it from a pipe: on a command line others would see it. Raises Trouble."""
-    text = getpass.getpass("key: ") if is_terminal(sys.stdin) else sys.stdin.read(MAX_KEY_CHARS)
+    with suspended():
+        text = getpass.getpass("key: ") if is_terminal(sys.stdin) else sys.stdin.read(MAX_KEY_CHARS)
     if not text.strip():
         raise usage("No key was entered.", "Type it, or pipe it in: interlock login URL --key < key.txt")
     return text.strip()

@@ -22,6 +22,7 @@ from interlock.cli.agents.known_agents import KNOWN, KnownAgent, snippet
 from interlock.cli.config.loaded_config import load_config
 from interlock.cli.config.place import NOWHERE, Here, Where, writable, write_private
 from interlock.cli.display.columns import Layout
+from interlock.cli.display.progress import agreed
 from interlock.cli.display.terminal import is_terminal, one_line, print_json, print_sentence, print_table, result, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.options import Json
@@ -183,4 +184,4 @@ def _agreed() -> bool:
     if not is_terminal(sys.stdin):
         raise usage("Writing the config needs a yes.", "Use --yes.")
     say("Write these lines into the config?")
-    return input("[y/N] ").strip().lower() in ("y", "yes")
+    return agreed()

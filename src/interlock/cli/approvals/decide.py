@@ -28,6 +28,7 @@ from interlock.cli.approvals.approval_prompt import (
 )
 from interlock.cli.approvals.seen_approvals import SeenApprovals
 from interlock.cli.config.place import NOWHERE, Here, Where
+from interlock.cli.display.progress import suspended
 from interlock.cli.display.terminal import print_json, print_sentence, say
 from interlock.cli.exit_status import ExitStatus
 from interlock.cli.link.gateway_link import GatewayLink, decoded
@@ -362,7 +363,9 @@ async def confirm(
         say(f"with this input instead: {msgspec.json.encode(more['updated_input']).decode()}", "bold",
             "with this input instead:")
     while True:
-        match await answers.line(_question(reading, decision)):
+        with suspended():
+            typed = await answers.line(_question(reading, decision))
+        match typed:
             case None:
                 return False, None
             case "" if not reading.whole:

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from interlock.cli.config.place import NOWHERE, Here
+from interlock.cli.display.progress import agreed
 from interlock.cli.display.terminal import is_terminal, one_line, print_sentence, say
 from interlock.cli.display.values import count
 from interlock.cli.exit_status import ExitStatus
@@ -59,4 +60,4 @@ def _is_accepted(now: SigningState, offered: str) -> bool:
         raise usage("Accepting the log as it is cannot be undone.",
                     f"Compare it with what was kept elsewhere, then: interlock audit resume --accept {offered}")
     say("Accept these records as the log, and sign from here on? What was signed before is set aside.")
-    return input("[y/N] ").strip().lower() in ("y", "yes")
+    return agreed()

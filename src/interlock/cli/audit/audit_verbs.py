@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from interlock.app.scratch_directory import EXPORT_PREFIX, scratch_directory
 from interlock.cli.audit.audit_proof import verify_proof
 from interlock.cli.config.place import NOWHERE, PUBLIC_KEY_FILE, Here, Where
-from interlock.cli.display.progress import so_far
+from interlock.cli.display.progress import agreed, so_far
 from interlock.cli.display.terminal import is_terminal, print_json, print_sentence, say, transient
 from interlock.cli.display.values import count
 from interlock.cli.exit_status import ExitStatus
@@ -118,7 +118,7 @@ def erase(
             raise usage("Erasing cannot be undone.", "Say --yes.")
         meant = f"all records of {who}" if who else count(len(records), "record")
         say(f"Erase the personal data of {meant}, for good?")
-        if input("[y/N] ").strip().lower() not in ("y", "yes"):
+        if not agreed():
             say("nothing was erased")
             return ExitStatus.FAILED
     erased = ask_gateway(where, lambda link: _erase(link, records, who))

@@ -15,8 +15,8 @@ FIRST_S = 1.0
 """Seconds before progress is shown."""
 EVERY_S = 0.5
 LASTING = frozenset({
-    "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "run", "runner", "up", *CHAT_SERVICES,
-    "__complete", "audit erase", "audit witness", "conformance",
+    "acp", "answer", "approve", "attach", "chat", "demo", "deny", "gateway", "logs", "mcp", "run", "runner", "up",
+    *CHAT_SERVICES, "__complete", "audit erase", "audit witness", "conformance",
 })
 """Verbs that follow something, ask something, or run until they are ended: they report progress themselves."""
 
@@ -41,7 +41,7 @@ def waiting_for(text: str) -> None:
 
 @contextmanager
 def suspended() -> Generator[None]:
-    """Print no progress while another program, such as an editor, has the terminal."""
+    """Print no progress while another program, such as an editor, has the terminal, or a question waits there."""
     with _SoFar.lock:
         _SoFar.suspended = True
         transient(None)
@@ -49,6 +49,12 @@ def suspended() -> Generator[None]:
         yield
     finally:
         _SoFar.suspended = False
+
+
+def agreed() -> bool:
+    """Wait for a yes to the question that was printed; anything else is a no."""
+    with suspended():
+        return input("[y/N] ").strip().lower() in ("y", "yes")
 
 
 @contextmanager
