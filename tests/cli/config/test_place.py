@@ -17,6 +17,7 @@ from interlock.cli.config.place import (
     Where,
     gateway_file,
     holder,
+    option_for,
     read_within,
     state_directory,
     up_is_starting,
@@ -133,3 +134,11 @@ def test_a_device_without_an_end_is_read_up_to_a_limit() -> None:
     """It states a size of zero."""
     assert read_within(Path("/dev/zero"), 1_000) is None
     assert read_within(Path(os.devnull), 1_000) == b""
+
+
+@pytest.mark.req("G-2", "G-3")
+def test_a_directory_is_named_unless_verbs_find_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_STATE", "/dev/null")  # It is not available, and not needed.
+    assert option_for(tmp_path / "a b") == f" --state '{tmp_path}/a b'"
+    monkeypatch.setenv("INTERLOCK_STATE", str(tmp_path))
+    assert option_for(tmp_path) == ""

@@ -6,17 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.host.up_gateway import first_verb, is_usual
-
-
-@pytest.mark.req("G-2", "G-3")
-def test_up_on_another_directory_does_not_need_the_default_state_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("INTERLOCK_STATE", "/dev/null")
-    assert not is_usual(tmp_path)
-    monkeypatch.setenv("INTERLOCK_STATE", str(tmp_path))
-    assert is_usual(tmp_path)
+from interlock.cli.host.up_gateway import first_verb
 
 
 @pytest.mark.req("G-3")

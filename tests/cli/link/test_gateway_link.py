@@ -147,7 +147,8 @@ def test_a_starting_gateway_is_not_called_absent(tmp_path: Path, monkeypatch: py
 
 
 def test_a_gateway_that_up_restarts_gets_no_advice_to_start_it(tmp_path: Path) -> None:
-    assert start_remedy(None) == start_remedy(tmp_path) == "Start one with: interlock up"
+    assert start_remedy(None) == "Start one with: interlock up"
+    assert start_remedy(tmp_path) == f"Start one with: interlock up --state {tmp_path}"
     held = take_lock(tmp_path)
     assert start_remedy(tmp_path) == (f"`interlock up` (process {os.getpid()}) restarts it; try again in a few "
                                       "seconds, or see: interlock logs gateway")

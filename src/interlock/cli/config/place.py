@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,17 @@ def state_directory(option: Path | None, *, make: bool = True) -> Path:
     except OSError as error:
         raise usage(f"The state directory {error.filename} cannot be made: {error.strerror}.",
                     "Name another with --state or $INTERLOCK_STATE.") from None
+
+
+def option_for(state: Path) -> str:
+    """Return the option with which a verb finds this state directory, after a space; "" if it finds it without one."""
+    from interlock import config
+
+    try:
+        usual = config.state_directory(None, make=False) == state
+    except (config.ConfigError, OSError):
+        usual = False
+    return "" if usual else f" --state {shlex.quote(str(state))}"
 
 
 def writable(state: Path) -> Path:

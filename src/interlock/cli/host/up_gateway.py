@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interlock import config
 from interlock.cli.access.console_link import qr_code
 from interlock.cli.agents.boxes import boxes, unwalled
 from interlock.cli.config.config_mistakes import mistakes_of
@@ -23,6 +22,7 @@ from interlock.cli.config.place import (
     LOGS,
     RUNNER_TOKEN_FILE,
     gateway_file,
+    option_for,
 )
 from interlock.cli.display.terminal import is_terminal, printable, say, write
 from interlock.cli.exit_status import ExitStatus
@@ -47,14 +47,6 @@ PROGRESS_S = 1.0
 """A start that takes longer than this is reported."""
 
 
-def is_usual(state: Path) -> bool:
-    """Return whether a verb that names no state directory finds this one; False if the default one is not available."""
-    try:
-        return config.state_directory(None) == state
-    except (config.ConfigError, OSError):
-        return False
-
-
 def first_verb(agents: Sequence[Mapping[str, Any]], state: Path) -> str:
     """Return the verb to type first: a task for an agent that can start, `shell` before others; if none can start, the
     verb that shows the reason."""
@@ -65,7 +57,7 @@ def first_verb(agents: Sequence[Mapping[str, Any]], state: Path) -> str:
         typed = f'interlock run {shlex.quote(able[0])} "What is in this directory?"'
     else:
         typed = "interlock agents"
-    return typed + ("" if is_usual(state) else f" --state {shlex.quote(str(state))}")
+    return typed + option_for(state)
 
 
 class Up:

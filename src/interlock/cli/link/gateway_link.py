@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.cli.config.place import OWNER_KEY_FILE, Where, running_gateway, up_is_starting, up_process
+from interlock.cli.config.place import OWNER_KEY_FILE, Where, option_for, running_gateway, up_is_starting, up_process
 from interlock.cli.display.progress import waiting_for
 from interlock.cli.display.terminal import say
 from interlock.cli.link import contexts, renewal, trust
@@ -133,7 +133,7 @@ def start_remedy(state: Path | None) -> str:
     """Return the remedy for a gateway that does not answer: a running `interlock up` restarts it by itself."""
     up = up_process(state) if state is not None else None
     if up is None:
-        return "Start one with: interlock up"
+        return "Start one with: interlock up" + (option_for(state) if state is not None else "")
     return f"`interlock up` (process {up}) restarts it; try again in a few seconds, or see: interlock logs gateway"
 
 
