@@ -123,7 +123,7 @@ async def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
 
 
 async def test_an_unopenable_path_is_reported_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(Full, match="cannot be opened"):
+    with pytest.raises(Full, match=r"cannot be opened: No such file or directory\. Check who owns it, and that"):
         await open_ledger(tmp_path / "missing" / "ledger.db", CLOCK)
 
 

@@ -3,6 +3,9 @@ distribution beside this one."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +17,15 @@ from interlock.agents.model_hosts import PROVIDERS
 from interlock.channels.chat.places import AskedQuestion, PlacesFile
 from interlock.cli.config.place import Where
 from interlock.cli.exit_status import ExitStatus
-from interlock.cli.operations.doctor import HostFinding, chats, credentials, distributions, doctor, ways_to_approvers
+from interlock.cli.operations.doctor import (
+    HostFinding,
+    chats,
+    credentials,
+    distributions,
+    doctor,
+    ledger,
+    ways_to_approvers,
+)
 from interlock.ports.agent import AgentSpec
 
 
@@ -117,3 +128,27 @@ def test_each_check_is_printed_before_the_next_one_begins(
     monkeypatch.setattr("interlock.cli.operations.doctor.examine", examined)
     assert doctor() == ExitStatus.FAILED
     assert "gateway: It does not answer. Start one." in capsys.readouterr().out
+
+
+READ_ONLY = """
+mount --bind "$1" "$1"
+mount -o remount,ro,bind "$1"
+exec "$2" -c "$3" "$1"
+"""
+"""Run a program of Python with a directory as its argument, while that is mounted read-only."""
+USER_NAMESPACE = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+LOOK = """
+import sys
+from pathlib import Path
+from interlock.cli.operations.doctor import ledger
+print([(one.ok, one.found) for one in ledger(Path(sys.argv[1]))])
+"""
+
+
+@pytest.mark.needs("unshare")
+def test_a_ledger_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").touch()
+    assert list(ledger(tmp_path)) == []
+    ran = subprocess.run(["unshare", *USER_NAMESPACE, "--mount", "sh", "-ec", READ_ONLY, "sh", str(tmp_path),
+                          sys.executable, LOOK], capture_output=True, check=False, text=True, timeout=60)
+    assert ran.stdout.strip() == str([(False, f"{tmp_path}/ledger.db cannot be written.")]), ran.stderr

@@ -489,6 +489,23 @@ async def test_an_unavailable_sink_stalls_the_log_within_its_bound_until_it_retu
 
 
 @pytest.mark.req("U-3")
+async def test_checkpoints_that_cannot_be_written_are_reported_with_their_file(tmp_path: Path) -> None:
+    ledger = MemoryLedger()
+    own = CheckpointSigner(ledger, load_or_make_key(tmp_path), "gw_1", files(tmp_path))
+    await write(ledger, 5)
+    there = tmp_path / "audit"
+    kept = there.rename(tmp_path / "kept")
+    there.touch()
+    await own.sign()
+    assert own.signing.reason("t1") == (
+        f"{there} cannot be read or written: File exists. Once it can, signing continues within seconds.")
+    there.unlink()
+    kept.rename(there)
+    await own.sign()
+    assert own.signing.reason("t1") is None
+
+
+@pytest.mark.req("U-3")
 async def test_a_log_on_several_gateways_is_signed_by_another_if_the_first_stops(tmp_path: Path) -> None:
     ledger, key = MemoryLedger(), load_or_make_key(tmp_path)
     other, leading = (CheckpointSigner(ledger, key, "gw_1", files(tmp_path / name)) for name in ("b", "a"))

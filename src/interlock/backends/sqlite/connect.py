@@ -59,7 +59,10 @@ def connect(path: Path, *, read_only: bool = False) -> SqliteDatabase:
         if read_only:
             connection.pragma("query_only", True)
         return connection
-    except (apsw.CantOpenError, apsw.IOError, OSError) as error:
+    except OSError as error:
+        raise Full(f"The ledger at {path} cannot be opened: {error.strerror}. Check who owns it, and that its file "
+                   "system can be written.") from error
+    except (apsw.CantOpenError, apsw.IOError) as error:
         raise Full(f"The ledger at {path} cannot be opened: {error}.") from error
 
 

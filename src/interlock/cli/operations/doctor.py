@@ -92,7 +92,7 @@ def examine(where: Where) -> Iterator[HostFinding]:
     yield HostFinding("state directory", not mode & 0o077, f"{state} ({mode:04o}).", f"Close it: chmod 700 {state}")
     yield _disk(state)
     yield _config(state)
-    yield from _ledger(state)
+    yield from ledger(state)
     yield _key(state)
     host = survey(str(state))
     yield walls(host, state)
@@ -127,9 +127,15 @@ def _config(state: Path) -> HostFinding:
     return HostFinding("config", True, str(path) if path.exists() else "none, everything is as shipped")
 
 
-def _ledger(state: Path) -> Iterator[HostFinding]:
-    """Yield a finding if the ledger was moved to a database that the config does not name."""
+def ledger(state: Path) -> Iterator[HostFinding]:
+    """Yield a finding if the ledger cannot be written, or was moved to a database that the config does not name."""
     from interlock.app.data_migration.departure import why_not_here
+    from interlock.backends.sqlite.ledger import LEDGER_NAME
+
+    path = state / LEDGER_NAME
+    if path.exists() and not os.access(path, os.W_OK):
+        yield HostFinding("ledger", False, f"{path} cannot be written.",
+                          "Check who owns it, and that its file system can be written.")
 
     if not config.check(state / config.FILE_NAME) and config.load(state / config.FILE_NAME).cluster.store is None:
         moved = why_not_here(state)

@@ -169,8 +169,8 @@ class CheckpointSigner:
                 _log.warning("audit_checkpoint_not_signed", tenant_id=tenant_id, reason=str(error))
                 raise
             except (CheckpointRefused, OSError) as error:
-                if self.signing.failed(tenant_id, str(error)):
-                    _log.error("audit_checkpoint_not_signed", tenant_id=tenant_id, reason=str(error))
+                if self.signing.failed(tenant_id, why := _sentence(error)):
+                    _log.error("audit_checkpoint_not_signed", tenant_id=tenant_id, reason=why)
                 raise
             self.signing.signed(tenant_id)
             return signed
@@ -181,7 +181,7 @@ class CheckpointSigner:
             await self.sign_tenant(tenant_id)
         except (CheckpointRefused, OSError) as error:
             raise LedgerError(f"The audit log of {tenant_id} takes no more records until it can be signed: "
-                              f"{error}") from error
+                              f"{_sentence(error)}") from error
 
     async def kept(self, tenant_id: str) -> list[tuple[str, Checkpoint]]:
         """Return the last stored checkpoints, as (where, checkpoint), unchecked. Raises LedgerError, OSError."""
@@ -342,3 +342,11 @@ class CheckpointSigner:
             raise CheckpointRefused(f"The last checkpoint {where} for {tenant_id} was not signed with this gateway's "
                                     f"key. {REMEDY}")
         return found
+
+
+def _sentence(error: Exception) -> str:
+    """Return why a log is not signed; for a file, with its path and what follows."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        return (f"{error.filename} cannot be read or written: {error.strerror}. Once it can, signing continues within "
+                "seconds.")
+    return str(error)
