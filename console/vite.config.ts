@@ -20,7 +20,7 @@ export default defineConfig({
       codeSplitting: {includeDependenciesRecursively: false, groups: [
         {name: 'index', tags: ['$initial']},
         {name: 'Inbox', test: /src\/(?:Inbox|inboxMessages|Tabs|Rows|Stretch|focus|viewport)\b/},
-        {name: 'moment', test: /src\/(?:moment|policy\/conditions)\.ts$/},
+        {name: 'moment', test: /src\/(?:moment|waitsFor|policy\/conditions)\.ts$/},
       ]},
       entryFileNames: 'assets/[name]-[hash:6].js', chunkFileNames: 'assets/[name]-[hash:6].js', assetFileNames: 'assets/[name]-[hash:6][extname]',
     }},

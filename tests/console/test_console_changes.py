@@ -1,4 +1,4 @@
-"""What git finds changed in a session's workspace, on its page in real Chromium (J-4, J-16)."""
+"""Git changes in a session's workspace, on its page in real Chromium (J-4, J-16)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show_commits(page: Any, stack: Stack) -> None:
     (stack.workspace / "a").write_text("one\n-- two\n")
     git(stack, "mv", "a", "moved")
     git(stack, "commit", "--quiet", "--all", "--message", "<b>moved</b> \u202e")
-    page.get_by_text("What git finds changed").click()
+    page.get_by_text("Git changes in the workspace").click()
     page.get_by_text("Committed since the session began:").wait_for()
     assert [" ".join(one.text_content().split())[13:] for one in page.locator(".commits li").all()] == [
         "<b>moved</b> <U+202E> n"]
@@ -44,10 +44,10 @@ def test_changes_are_fetched_when_unfolded_and_again_on_request(browser: Any, st
         looks: list[str] = []
         page.on("request", lambda one: looks.append(one.url) if one.url.endswith("/changes/git") else None)
         page.goto(f"{origin(stack)}/console/sessions/{session}")
-        page.get_by_text("What git finds changed").wait_for()
+        page.get_by_text("Git changes in the workspace").wait_for()
         page.get_by_label("Output").get_by_text("begun").wait_for()
         assert looks == []
-        page.get_by_text("What git finds changed").click()
+        page.get_by_text("Git changes in the workspace").click()
         page.get_by_text("There is no git repository at").wait_for()
 
         git(stack, "init", "--quiet", "--initial-branch", "work")
@@ -56,7 +56,7 @@ def test_changes_are_fetched_when_unfolded_and_again_on_request(browser: Any, st
         git(stack, "commit", "--quiet", "--message", "first")
         (stack.workspace / "a").write_text("one\n<script>alert(1)</script>\n")
         (stack.workspace / HOSTILE).write_text("x\n")
-        page.get_by_role("button", name="Look again").click()
+        page.get_by_role("button", name="Refresh").click()
         page.get_by_text("(work)").wait_for()
         files = page.locator(".edited li summary")
         assert [" ".join(one.text_content().split()) for one in files.all()] == [
@@ -74,5 +74,5 @@ def test_changes_are_fetched_when_unfolded_and_again_on_request(browser: Any, st
             show_commits(later, stack)
 
         stack.kill("runner")
-        page.get_by_role("button", name="Look again").click()
+        page.get_by_role("button", name="Refresh").click()
         page.get_by_role("alert").get_by_text("which has this session's workspace").wait_for()

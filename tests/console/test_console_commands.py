@@ -24,7 +24,7 @@ def test_a_tasks_steps_appear_as_they_happen_and_link_to_their_records(browser: 
     with page_of(browser, stack) as page:
         page.get_by_role("link", name="Tasks").click()
         page.locator(f"a[href='/console/commands/{command}']", has_text="true timeline").click()
-        page.get_by_text("Waits for approval", exact=True).wait_for()
+        page.get_by_text("Waiting for approval", exact=True).wait_for()
         assert page.get_by_role("blockquote").inner_text() == "true timeline"
         assert steps(page)[:3] == ["Submitted", "Sent to the runner", "Running"]
         answered(stack, approval, "grant")
@@ -32,8 +32,8 @@ def test_a_tasks_steps_appear_as_they_happen_and_link_to_their_records(browser: 
         page.locator(".timeline strong", has_text="Used: the tool ran").wait_for()
         page.get_by_text("Audit record").nth(5).wait_for()
         listed = steps(page)
-        assert listed[listed.index("Waits for approval"):][:3] == [
-            "Waits for approval", "Allowed", "Used: the tool ran"]
+        assert listed[listed.index("Waiting for approval"):][:3] == [
+            "Waiting for approval", "Allowed", "Used: the tool ran"]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         allowed = page.locator(".timeline li", has_text="Allowed").get_by_role("link", name="Audit record")
         seq = int(allowed.inner_text().split()[-1])

@@ -12,6 +12,8 @@ from tests.console.pages import PAINTED, answered, asked, origin, page_of, reach
 from proof.processes.stack import Stack
 
 pytestmark = [pytest.mark.needs("chromium", "console"), pytest.mark.filterwarnings("ignore"), pytest.mark.req("J-5")]
+ANNOUNCEMENT = "p.unseen[role=status]"
+"""A status is a polite live region."""
 HOLD = """
 window.held = [];
 const plain = setTimeout;
@@ -21,7 +23,7 @@ window.setTimeout = (work, delay_ms, ...values) => delay_ms === 1000
 """Announcements are due when the test releases them: what arrives before that is one burst."""
 RECORD = """() => {
     window.announced = [];
-    const region = document.getElementById('announcement');
+    const region = document.querySelector('p.unseen[role=status]');
     new MutationObserver(() => { if (region.innerText) window.announced.push(region.innerText); })
         .observe(region, {childList: true, characterData: true, subtree: true});
 }"""
@@ -54,7 +56,6 @@ def test_new_approvals_are_announced_once_and_a_burst_as_a_count(browser: Any, s
         page.reload()
         page.get_by_text("touch before").wait_for()
         page.evaluate(RECORD)
-        assert page.get_by_role("status").first.get_attribute("id") == "announcement", "status is polite"
         assert announced(page) == [], "what waits already is not new"
         arrive(page, "one", "touch one")
         arrive(page, "two", "touch two")
@@ -82,11 +83,11 @@ def test_an_approval_is_announced_on_every_view(browser: Any, stack: Stack) -> N
         page.locator("#retention li").first.wait_for()
         has_title(page, "Settings · Interlock")
         approval = asked(stack, "touch elsewhere", "announce-elsewhere")
-        page.locator("#announcement", has_text="New approval: $ touch elsewhere").wait_for(state="attached")
+        page.locator(ANNOUNCEMENT, has_text="New approval: $ touch elsewhere").wait_for(state="attached")
         has_title(page, "(1) Settings · Interlock")
         answered(stack, approval, "deny")
         has_title(page, "Settings · Interlock")
-        page.locator("#announcement:empty").wait_for(state="attached")
+        page.locator(f"{ANNOUNCEMENT}:empty").wait_for(state="attached")
 
 
 def test_the_title_names_the_view(browser: Any, stack: Stack) -> None:
@@ -159,6 +160,22 @@ def test_after_an_approval_the_focus_is_on_its_row(browser: Any, stack: Stack) -
         page.get_by_text("Decided by").wait_for()
         page.go_back()
         has_focus(page, f".cards a[href='/console/a/{second}']")
+    answered(stack, first, "deny")
+
+
+def test_a_decided_approval_leaves_the_list_before_the_list_is_read_again(browser: Any, stack: Stack) -> None:
+    first, second = (asked(stack, f"touch left-{n}", f"left-{n}") for n in (1, 2))
+    held: list[Any] = []
+    with page_of(browser, stack, f"/console/a/{second}") as page:
+        has_title(page, "(2) Approvals · Interlock")
+        page.route("**/v1/approvals?state=pending*", lambda route: held.append(route))
+        page.get_by_role("button", name="Deny").click()
+        has_title(page, "(1) Approvals · Interlock")
+        page.keyboard.press("u")
+        has_focus(page, "h1.unseen")
+        assert page.locator(".cards a").count() == 1
+        for route in held:
+            route.continue_()
     answered(stack, first, "deny")
 
 

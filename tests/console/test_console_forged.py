@@ -75,7 +75,7 @@ def test_the_page_of_an_approval_separates_its_own_text(page: Any, stack: Stack,
     page.goto(f"{origin(stack)}/a/{forged['id']}")
     page.get_by_role("button", name="Deny", exact=True).wait_for()
     own = dict(zip(page.locator("dt").all_inner_texts(), page.locator("dd").all_inner_texts(), strict=True))
-    assert (own["Agent"], own["Host"], own["Directory"]) == ("forger", forged["runner_id"], forged["workspace"])
+    assert (own["Agent"], own["Runner"], own["Directory"]) == ("forger", forged["runner_id"], forged["workspace"])
     assert page.locator("main button").all_inner_texts() == ["Deny", "Allow once"]
     assert page.locator("p.notice strong").all_inner_texts() == [], "nothing says that it was decided"
     assert page.evaluate(OUTSIDE, [CLAIM, QUOTING]) == []

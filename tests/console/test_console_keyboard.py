@@ -135,10 +135,10 @@ def test_a_rule_is_stored_as_shown_and_is_in_the_list_of_decisions(browser: Any,
     approval = asked(stack, "echo kept", "keys-rule")
     with page_of(browser, stack, f"/a/{approval}") as page:
         page.get_by_text("Save a rule or edit the input").click()
-        page.get_by_label("Where").select_option("in every session")
+        page.get_by_label("Scope").select_option("in every session")
         page.locator("#kept", has_text="shell").wait_for()
         shown = page.locator("#kept").inner_text()
-        page.get_by_role("button", name="Allow, and keep this rule", disabled=False).click()
+        page.get_by_role("button", name="Allow and save this rule", disabled=False).click()
         page.get_by_text("Rule saved:").wait_for()
         page.goto(f"{origin(stack)}/console/")
         page.get_by_role("link", name="Decided").click()

@@ -69,7 +69,7 @@ def test_a_plan_is_shown_beside_the_prompt_as_it_changes(browser: Any, stack: St
         summary.get_by_text("Plan: 1 of 3 done").wait_for()
         doing = HOSTILE.replace("\u202e", "<U+202E>")
         assert summary.text_content() == f"Plan: 1 of 3 done · {doing}", "what it does now, as text"
-        steps = page.get_by_role("region", name="Steps of the plan").get_by_role("listitem")
+        steps = page.get_by_role("region", name="Plan steps").get_by_role("listitem")
         assert steps.count() == 0, "folded"
         summary.focus()
         page.keyboard.press("Enter")
@@ -109,7 +109,7 @@ def test_edits_are_summed_by_file(browser: Any, stack: Stack) -> None:
         call = {"kind": "edit", "title": "an edit", "rawInput": given}
         session = ran(stack, "forger", json.dumps(call), "edited")
     with page_of(browser, stack, f"/console/sessions/{session}") as page:
-        page.get_by_text("What 3 edits of files changed").click()
+        page.get_by_text("Files changed by 3 edits").click()
         page.locator(".edited li").first.wait_for()
         lines = [" ".join(one.text_content().split()) for one in page.locator(".edited li").all()]
         assert lines == [f"{HOSTILE} +1 −0".replace("\u202e", "<U+202E>"), "b.py +2 −2 · 2 edits"]

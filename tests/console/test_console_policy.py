@@ -25,7 +25,7 @@ def test_a_call_is_tried_and_the_deciding_rule_shown(browser: Any, stack: Stack)
         for label, value in (("Agent", "shell"), ("Tool", "shell"), ("Command line", "ls"), ("Directory", "/tmp")):
             page.locator("#try").get_by_label(label, exact=True).fill(value)
         page.get_by_role("button", name="Which rule decides?").press("Enter")
-        page.locator(".notice", has_text=f"by the rule {expected['rule']}").wait_for()
+        page.locator(".notice", has_text=f"rule “{expected['rule']}”").wait_for()
         assert page.url.endswith("/console/policy?agent=shell&tool=shell&command=ls&workspace=%2Ftmp")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.locator("#unclear").count() == 0
@@ -61,7 +61,10 @@ def test_a_rule_is_replayed_on_recorded_calls(browser: Any, stack: Stack) -> Non
         changed.filter(has_text="Ask → Deny").wait_for()
         assert "tried-in-the-console" in changed.inner_text()
         page.locator("#replayed li", has_text="echo untouched").filter(has_text="Ask → Ask").wait_for()
-        form.get_by_label("Only calls whose decision would change").check()
+        box = form.get_by_label("Only calls whose decision would change")
+        label, tick = form.locator("label.check").bounding_box(), box.bounding_box()
+        assert (tick["x"] - label["x"], tick["width"] <= 24) == (0, True), "it is in front of its words"
+        box.check()
         form.get_by_role("button", name="Replay").press("Enter")
         page.locator("#replayed li", has_text="echo untouched").wait_for(state="detached")
         changed.filter(has_text="Ask → Deny").wait_for()

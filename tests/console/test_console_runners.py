@@ -56,17 +56,21 @@ def test_a_runners_version_system_and_clock_are_shown(browser: Any, stack: Stack
         assert facts.inner_text().startswith(f"interlock {interlock.__version__} · ")
         assert page.locator("[data-skew], [data-outbox]").count() == 0
         nodes = stack.get("/v1/edge/nodes")["nodes"]
-        for offset_ms, text, tone in ((90_500, "its clock is 90.5 s ahead of the gateway’s", "bad"),
-                                      (-7_200_000, "its clock is 120 min behind the gateway’s", "bad"),
-                                      (-1_500, "its clock is 1.5 s behind the gateway’s", "quiet"),
-                                      (999, "its clock matches the gateway’s", "quiet")):
+        altered(page, nodes, device_name="ann's <b>laptop</b>")
+        page.get_by_role("heading", name="local · host ann's <b>laptop</b>", exact=True).wait_for()
+        altered(page, nodes, device_name="local")
+        page.get_by_role("heading", name="local", exact=True).wait_for()
+        for offset_ms, text, tone in ((90_500, "Its clock is 90.5 s ahead of the gateway’s.", "bad"),
+                                      (-7_200_000, "Its clock is 120 min behind the gateway’s.", "bad"),
+                                      (-1_500, "Its clock is 1.5 s behind the gateway’s.", "quiet"),
+                                      (999, "Its clock matches the gateway’s.", "quiet")):
             altered(page, nodes, clock_offset_ms=offset_ms)
             clock = page.locator("[data-clock]")
             clock.wait_for()
             assert (clock.inner_text(), clock.get_attribute("class")) == (text, tone)
         altered(page, nodes, software="interlock 0.0.1", outbox_bytes=1_234_567)
         page.locator("[data-skew]", has_text=f"differs from the gateway’s, {interlock.__version__}").wait_for()
-        page.locator("[data-outbox]", has_text="1,235 kB wait in its outbox").wait_for()
+        page.locator("[data-outbox]", has_text="1,235 kB in its outbox are not sent yet").wait_for()
         altered(page, nodes, software="<img src=x onerror='window.ran=1'>\u202e", system=None, clock_offset_ms=None)
         page.locator(".facts", has_text="<U+202E>").wait_for()
         assert page.locator("[data-clock]").count() == 0, "a runner whose clock is not known says nothing of it"

@@ -28,7 +28,7 @@ def test_the_list_shows_waiting_sessions_first_and_keeps_its_filter_in_the_url(b
         assert page.get_by_role("heading", level=2).first.inner_text() == "Waiting for you"
         page.get_by_text("echo first").wait_for()
         page.get_by_label("Search title").fill("nothing has this name")
-        page.get_by_text("There is no such session.").wait_for()
+        page.get_by_text("No matching sessions.").wait_for()
         assert "q=nothing+has+this+name" in page.url
         page.go_back()
         page.get_by_text("echo first").click()

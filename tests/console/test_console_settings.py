@@ -100,18 +100,18 @@ def test_a_session_is_named_forked_and_archived(browser: Any, stack: Stack) -> N
         page.get_by_label("Name of the session").fill("<b>a name</b>")
         page.get_by_role("button", name="Rename").click()
         page.get_by_role("heading", name="<b>a name</b>").wait_for()
-        page.get_by_role("button", name="Fork, branch or label at a place").click()
-        page.get_by_label("Label of the place").fill("here")
-        page.get_by_role("button", name="Label this place").click()
-        page.get_by_text("The label is set.").wait_for()
+        page.get_by_role("button", name="Fork, branch or label an entry").click()
+        page.get_by_label("Label (empty removes it)").fill("here")
+        page.get_by_role("button", name="Set the label").click()
+        page.get_by_text("The label is saved.").wait_for()
         assert page.evaluate(FITS)
         page.get_by_role("button", name="Fork from here").click()
         page.wait_for_url(lambda url: session not in url)
         forked = page.url.rpartition("/")[2]
         page.get_by_text("Rename, fork, archive…").click()
         page.get_by_role("button", name="Archive", exact=True).click()
-        page.get_by_role("button", name="its work ends").click()
-        page.get_by_text("It is archived.").wait_for()
+        page.get_by_role("button", name="running work ends").click()
+        page.get_by_text("Archived. It remains readable.").wait_for()
     assert stack.get(f"/v1/sessions/{forked}")["state"] in ("archived", "closed")
     assert any(one.get("label") == "here" for one in stack.get(f"/v1/sessions/{session}/tree")["nodes"])
 
@@ -139,7 +139,7 @@ def test_what_could_not_be_read_is_not_called_empty(browser: Any, stack: Stack) 
         page.route("**/v1/status", lambda one: one.abort())
         page.get_by_role("link", name="Sessions").click()
         page.get_by_role("alert").get_by_text("The gateway did not answer.").wait_for()
-        assert page.get_by_text("There is no such session.").count() == 0
+        assert page.get_by_text("No matching sessions.").count() == 0
         page.get_by_role("link", name="Settings").click()
         page.get_by_role("alert").get_by_text("The gateway did not answer.").wait_for()
         assert page.get_by_text("Nothing is scheduled.").count() == page.get_by_text("No channel is set.").count() == 0

@@ -110,6 +110,22 @@ def test_the_list_and_its_count_name_what_waits_for_another_approver(browser: An
     answered(stack, own, "grant")
 
 
+def test_sessions_and_tasks_that_wait_for_another_approver_are_listed_as_such(browser: Any, stack: Stack) -> None:
+    approval = asked(stack, "touch two-others", "others")
+    record = stack.get(f"/v1/approvals/{approval}")
+    link = f"/console/sessions/{record['session_id']}"
+    with page_of(browser, stack, "/console/commands") as page:
+        task = page.locator(f"a[href='/console/commands/{record['command_id']}']")
+        task.filter(has_text="Waiting for you").wait_for()
+        answered(stack, approval, "grant")
+        task.filter(has_text="Waiting for another approver").wait_for()
+        page.get_by_role("link", name="Sessions").click()
+        page.locator("h2:text('Waiting for another approver') + .cards").locator(f"a[href='{link}']").wait_for()
+        assert page.locator(f"a[href='{link}']").count() == 1
+        vote_as_ann(stack, approval, "approve")
+        page.locator("h2:text('Idle and closed') + .cards").locator(f"a[href='{link}']").wait_for()
+
+
 def test_a_vote_for_a_no_is_named_as_one_with_its_reason(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch two-no", "no")
     with page_of(browser, stack, f"/console/a/{approval}") as page:
@@ -123,7 +139,7 @@ def test_a_changed_input_for_an_agent_that_takes_none_is_a_refused_vote(browser:
     with page_of(browser, stack, f"/console/a/{approval}") as page:
         page.get_by_text("Save a rule or edit the input").click()
         page.get_by_text("Change the input", exact=True).click()
-        page.get_by_text("If the agent takes no changed input, the vote is refused.").wait_for()
+        page.get_by_text("If the agent accepts no changed input, the vote is refused.").wait_for()
         page.get_by_role("button", name="Allow the changed input once", disabled=False).click()
         page.get_by_role("alert").get_by_text("does not take a changed input").wait_for()
         page.get_by_role("button", name="Allow once").wait_for()

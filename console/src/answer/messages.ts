@@ -2,28 +2,28 @@
 import {words} from '../language.svelte';
 
 const english = {
-  allowAnd: 'Allow, and keep this rule',
+  allowAnd: 'Allow and save this rule',
   allowChanged: 'Allow the changed input once',
   below: 'this tool below this directory',
   change: 'Change the input',
-  changeHint: 'Only these bytes are allowed then. If the agent takes no changed input, the vote is refused.',
-  denyAnd: 'Deny, and keep this rule',
-  described: 'every call of this kind in this session, although the agent does not send what it does',
+  changeHint: 'Only this input will be allowed. If the agent accepts no changed input, the vote is refused.',
+  denyAnd: 'Deny and save this rule',
+  described: 'every call of this kind in this session, although the agent does not report its input',
   exact: 'exactly this',
-  future: 'From now on',
+  future: 'Rule for future calls',
   grant: 'allow',
   deny: 'deny',
   input: 'Input, as JSON',
-  kept: 'This rule would be kept, until somebody revokes it:',
+  kept: 'This rule will be saved, until someone revokes it:',
   loading: 'Loading…',
   notObject: 'This is not a JSON object.',
   program: 'this program and first word',
   rule: 'in every session',
   session: 'in this session',
-  unread: 'It can be allowed once all of it was shown.',
-  where: 'Where',
-  what: 'What',
-  which: 'Which calls',
+  unread: 'You can allow it once all of it was shown.',
+  where: 'Scope',
+  what: 'Effect',
+  which: 'Calls',
 };
 
 type Word = keyof typeof english;
