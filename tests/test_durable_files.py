@@ -62,6 +62,13 @@ def test_a_failed_write_leaves_the_old_content_and_no_draft(tmp_path: Path, monk
     assert names(tmp_path) == ["token"]
 
 
+def test_an_error_names_the_file_and_not_its_draft(tmp_path: Path) -> None:
+    (tmp_path / ".token.new").mkdir()  # Where the draft would be.
+    with pytest.raises(OSError, match="token") as failed:
+        replace_file(tmp_path / "token", b"new")
+    assert failed.value.filename == str(tmp_path / "token")
+
+
 def test_content_and_name_are_synced_and_the_name_only_after_the_rename(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

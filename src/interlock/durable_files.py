@@ -20,8 +20,8 @@ def replace_file(path: Path, content: bytes, *, writer: str = "new", mode: int =
     """
     path.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{writer}")
-    draft.unlink(missing_ok=True)
     try:
+        draft.unlink(missing_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
             os.fchmod(file.fileno(), mode)  # Without the umask.
             file.write(content)
@@ -31,9 +31,8 @@ def replace_file(path: Path, content: bytes, *, writer: str = "new", mode: int =
     except OSError as error:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
-        if error.filename is None:  # A write names none, and a person is shown which file could not be written.
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
+        # A write names no file, and the other steps name the draft, which no one knows.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     sync_directory(path.parent)
 
 

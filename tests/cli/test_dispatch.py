@@ -228,7 +228,7 @@ def test_an_unexpected_error_is_one_line_and_a_file(
 @pytest.mark.req("G-7")
 @pytest.mark.parametrize(("number", "line", "status"), [
     (errno.EACCES, "error[Usage]: /s/gateway.key cannot be read or written: Permission denied. Check who owns it", 2),
-    (errno.EROFS, "error[Usage]: /s/gateway.key cannot be read or written: Read-only file system. Check who owns", 2),
+    (errno.EROFS, "error[Usage]: /s/gateway.key cannot be written: Read-only file system. Make that file system", 2),
     (errno.ENAMETOOLONG, "error[Usage]: /s/gateway.key cannot be read or written: File name too long. Name another", 2),
     (errno.ELOOP, f"error[Usage]: /s/gateway.key cannot be read or written: {os.strerror(errno.ELOOP)}. Name", 2),
     (errno.ENOSPC, "error[NoRoom]: /s/gateway.key could not be written: No space left on device. Make room", 1),

@@ -16,8 +16,8 @@ from interlock.cli.verb_error import Trouble, usage
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of writing to a disk that is full or damaged."""
-NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
-"""Errors of opening a file of another user, or on a read-only disk."""
+NOT_ALLOWED = (errno.EACCES, errno.EPERM)
+"""Errors of opening a file of another user."""
 NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
 """Errors of a path that no file can have."""
 BROKEN_PIPE = 141
@@ -79,6 +79,9 @@ def _of_the_host(error: OSError) -> int | None:
     if error.errno in NOT_ALLOWED:
         return _failed(usage(f"{name} cannot be read or written: {error.strerror}.",
                              "Check who owns it; a verb that once ran as another user leaves files of that user."))
+    if error.errno == errno.EROFS:
+        return _failed(usage(f"{name} cannot be written: {error.strerror}.",
+                             "Make that file system writable, or name a place on another one."))
     if error.errno in NO_PATH:
         return _failed(usage(f"{name} cannot be read or written: {error.strerror}.", "Name another path."))
     return None
