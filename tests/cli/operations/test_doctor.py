@@ -24,6 +24,7 @@ from interlock.cli.operations.doctor import (
     distributions,
     doctor,
     ledger,
+    ledger_writes,
     ways_to_approvers,
 )
 from interlock.ports.agent import AgentSpec
@@ -48,6 +49,15 @@ async def test_a_channel_with_lost_notices_is_a_problem_with_the_explaining_verb
     assert (good.check, good.ok, good.found) == ("webhook ops", True, "none is lost, 2 on the way.")
     assert (bad.check, bad.ok, bad.found, bad.remedy) == (
         "ntfy phone", False, "3 approvals could not be sent.", "See why with: interlock webhooks dead")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("ledger", "status", "found"), [("writes", 200, 0), ("refuses", 503, 1)])
+async def test_a_ledger_that_refuses_writes_is_a_problem(tmp_path: Path, ledger: str, status: int, found: int) -> None:
+    ready = {"ok": status == 200, "ledger": ledger, "lanes": "up", "draining": False}
+    async with link_to(Script({"GET /readyz": [answer(ready, status)]}), tmp_path) as link:
+        findings = await ledger_writes(link)
+    assert [(one.check, one.ok) for one in findings] == [("ledger", False)] * found
 
 
 @pytest.mark.anyio

@@ -338,7 +338,7 @@ class GatewayLink:
         """Return an answer that is not a refusal. Raises Trouble."""
         if isinstance(reply, ConnectionCut):
             raise unreachable(self.address, reply.why)
-        if not 200 <= reply.status < 300:
+        if not 200 <= reply.status < 300 and reply.status not in asked.also:
             refused = refusal(reply.status, reply.body, asked.path, reply.retry_after)
             if refused.code == "Unauthorized" and refused.remedy == PROBLEMS["Unauthorized"].hint:
                 raise Trouble(refused.code, refused.sentence, _key_remedy(self.address))

@@ -42,6 +42,7 @@ from interlock.protocol.box import phrase
 from interlock.protocol.extras import CHAT_SERVICES
 from interlock.protocol.limits import MIB
 from interlock.runner.session.session_box import Boxing
+from interlock.sdk.requests import gateway
 from interlock.sdk.requests.base import read
 
 LEAST_PYTHON = (3, 11)
@@ -179,7 +180,7 @@ async def _gateway(where: Where) -> list[HostFinding]:
         async with GatewayLink(where, retries=False) as link:
             standing = await link.ask(read(GET_STATUS_OF_GATEWAY))
             url, nodes, gateway_id = link.address.url, standing.runners, standing.gateway_id
-            ways = await ways_to_approvers(link)
+            ways = [*await ledger_writes(link), *await ways_to_approvers(link)]
     except Trouble as trouble:
         return [HostFinding("gateway", False, trouble.sentence, trouble.remedy)]
     online = [node for node in nodes if node.status != "offline"]
@@ -207,6 +208,14 @@ async def _gateway(where: Where) -> list[HostFinding]:
             "See docs/how-to/backup.md, \"What a restored ledger lacks\"."),)),
         *ways,
     ]
+
+
+async def ledger_writes(link: GatewayLink) -> list[HostFinding]:
+    """Check that the gateway's ledger accepts writes; [] if it does. Raises Trouble."""
+    if (await link.ask(gateway.ready())).ledger == "writes":
+        return []
+    return [HostFinding("ledger", False, "The gateway cannot write to it, so it accepts no change.",
+                        "Free some space on its disk, or see why with: interlock logs")]
 
 
 async def ways_to_approvers(link: GatewayLink) -> list[HostFinding]:
