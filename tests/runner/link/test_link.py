@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import http
 import json
 import socket
@@ -15,7 +16,7 @@ import pytest
 
 from interlock.backends.memory.outbox import MemoryOutbox
 from interlock.backends.outbox.sqlite import SqliteOutbox
-from interlock.ports.outbox import CloseBlock, OutboxWrite, PutPolicy, StoreControl, StoredFrame
+from interlock.ports.outbox import CloseBlock, OutboxError, OutboxWrite, PutPolicy, StoreControl, StoredFrame
 from interlock.protocol import payloads as p
 from interlock.protocol.codes import CloseCode, Code
 from interlock.protocol.envelope import DPS_VERSION, Frame
@@ -755,3 +756,36 @@ async def test_a_workspace_query_is_answered_concurrently_and_too_many_are_refus
         answers = [await looked(peer) for _ in range(LOOKS_WAITING)]
         assert {one.payload.request_id: one.payload.branch for one in answers} == {
             f"r{number}": "work" for number in range(LOOKS_WAITING)}
+
+
+class FailsToLeave(MemoryOutbox):
+    """An outbox whose `leave` fails once the test releases it, as on a full disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaving, self.released, self.failed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def leave(self, gateway_id: str, at_ms: int) -> None:
+        self.leaving.set()
+        await self.released.wait()
+        self.failed.set()
+        raise OutboxError("The disk is full.")
+
+
+async def test_a_runner_that_stops_while_its_outbox_fails_leaves_no_unhandled_exception() -> None:
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unhandled.append(context))
+    outbox = FailsToLeave()
+    async with conversation(outbox=outbox) as (gateway, runner):
+        peer = await gateway.peer()
+        await peer.welcome(s=0)
+        await peer.socket.close()
+        await asyncio.wait_for(outbox.leaving.wait(), PATIENCE_S)
+        assert runner.running is not None
+        runner.running.cancel()
+        await asyncio.gather(runner.running, return_exceptions=True)
+        outbox.released.set()
+        await outbox.failed.wait()
+    del gateway, runner, peer  # Their frames hold the task whose exception is looked for.
+    gc.collect()
+    assert unhandled == []

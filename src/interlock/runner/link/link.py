@@ -257,7 +257,10 @@ class GatewayConnector:
                         self._until_stale())
         finally:
             self._attachment = None
-            await asyncio.shield(self._outbox.leave(self.gateway_id, self._clock.now_ms()))
+            leaving = asyncio.ensure_future(self._outbox.leave(self.gateway_id, self._clock.now_ms()))
+            # If this task is canceled meanwhile, no one else awaits the failure, which the outbox has logged.
+            leaving.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            await asyncio.shield(leaving)
 
     async def _until_stale(self) -> None:
         await self._stale.wait()
