@@ -220,7 +220,7 @@ def test_approve_shows_the_card_and_asks(stage: ApprovalStage, capsys: pytest.Ca
 def test_a_change_that_the_agent_does_not_accept_is_refused_before_a_person_is_asked(
     stage: ApprovalStage, capsys: pytest.CaptureFixture[str], asked: dict[str, Any], sentence: str
 ) -> None:
-    stage.waiting, stage.person = [approval(**asked)], Absent()
+    stage.waiting, stage.person = [approval(**asked)], Lines("n")
     with pytest.raises(Trouble) as refused:
         stage.approve("apr_a", change='{"command": "ls"}')
     assert (full_sentence(refused.value.sentence), refused.value.status) == (sentence, ExitStatus.USAGE)
