@@ -19,7 +19,7 @@ export default defineConfig({
       // share, and one for the few hundred bytes that most views share.
       codeSplitting: {includeDependenciesRecursively: false, groups: [
         {name: 'index', tags: ['$initial']},
-        {name: 'Inbox', test: /src\/(?:Inbox|inboxMessages|Tabs|Rows|Stretch|focus|viewport)\b/},
+        {name: 'Inbox', test: /src\/(?:Inbox|inboxMessages|Tabs|VirtualList|VirtualChunk|focus|viewport)\b/},
         {name: 'moment', test: /src\/(?:moment|waitsFor|policy\/conditions)\.ts$/},
       ]},
       entryFileNames: 'assets/[name]-[hash:6].js', chunkFileNames: 'assets/[name]-[hash:6].js', assetFileNames: 'assets/[name]-[hash:6][extname]',

@@ -44,19 +44,19 @@ export function isLoggedIn(): boolean {
 }
 
 /** Who this tab is logged in as, by the login's answer. */
-export function who(): Whoami | null {
+export function currentUser(): Whoami | null {
   const text = sessionStorage.getItem(WHO) ?? localStorage.getItem(WHO);
   return text === null ? null : (JSON.parse(text) as Whoami);
 }
 
 /** Whether this person has one of these roles. */
-export function hasOne(...roles: string[]): boolean {
-  return who()?.roles.some((role) => roles.includes(role)) ?? false;
+export function hasRole(...roles: string[]): boolean {
+  return currentUser()?.roles.some((role) => roles.includes(role)) ?? false;
 }
 
 /** Whether this person may vote. */
 export function mayVote(): boolean {
-  return hasOne('approver', 'admin', 'owner');
+  return hasRole('approver', 'admin', 'owner');
 }
 
 /** How far the gateway's clock is ahead of this device's. Its answers have whole seconds, and take a while. */

@@ -1,38 +1,38 @@
-/** Requests that fail: why, in the reader's words, and reads that are made again. */
+/** Error messages of failed requests, in the user's language, and reads with retries. */
 import {Refused} from './api';
-import {words} from './language.svelte';
+import {i18n} from './i18n.svelte';
 
 const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 10_000;
-/** Statuses of refusals that pass: too many requests, and whatever is wrong with the gateway itself. */
+/** HTTP statuses after which a retry can succeed: too many requests, and from 500 on the gateway's own failures. */
 const TOO_MANY = 429;
 const FAILED = 500;
 
-/** Why a request failed. A change that was not answered may have been made all the same. */
-export function reasonOf(error: unknown): string {
-  if (error instanceof TypeError) return words.get('noAnswer');  // What fetch raises when no answer comes.
+/** Return the message of a failed request. A change without a response may have been made. */
+export function messageOf(error: unknown): string {
+  if (error instanceof TypeError) return i18n.get('noAnswer');  // Fetch raises this if there is no response.
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Why a request failed; "" if it did not. Why a change was refused is shown until the next one, although the view is read
- * again meanwhile. */
-export async function refused(work: () => Promise<unknown>): Promise<string> {
+/** Return the message of a failed request; "" if it succeeded. Views show that of a change until the next change, although
+ * they are read again in between. */
+export async function failureOf(work: () => Promise<unknown>): Promise<string> {
   try {
     await work();
     return '';
   } catch (error) {
-    return reasonOf(error);
+    return messageOf(error);
   }
 }
 
-/** Whether the same request would be refused again. */
-export function isForGood(error: unknown): boolean {
+/** Whether a retry of the same request would fail again. */
+export function isPermanent(error: unknown): boolean {
   return error instanceof Refused && error.status !== TOO_MANY && error.status < FAILED;
 }
 
-/** Read what a view cannot do without: again while no answer comes or the gateway fails, ever more seldom. `failed` is
- * called with why after each attempt, with nothing if no answer came. Returns what ends it. */
-export function untilRead(work: () => Promise<void>, failed: (reason: string) => void): () => void {
+/** Read what a view needs, with retries and backoff while there is no response or the gateway fails. `failed` is called
+ * with the message after each failed attempt, with "" if there was no response. Returns a function that stops it. */
+export function readWithRetry(work: () => Promise<void>, failed: (reason: string) => void): () => void {
   let stopped = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let retry_ms = RETRY_FIRST_MS;
@@ -43,8 +43,8 @@ export function untilRead(work: () => Promise<void>, failed: (reason: string) =>
       await work();
     } catch (error) {
       if (stopped) return;
-      failed(error instanceof TypeError ? '' : reasonOf(error));  // The page itself shows a lost connection.
-      if (isForGood(error)) return;
+      failed(error instanceof TypeError ? '' : messageOf(error));  // The page itself shows a lost connection.
+      if (isPermanent(error)) return;
       timer = setTimeout(() => void attempt(), retry_ms);
       retry_ms = Math.min(retry_ms * 2, RETRY_MOST_MS);
     }

@@ -1,8 +1,9 @@
-/** Whether the gateway answers, for a page that is not logged in and so has no stream that would show it; and whether it still serves this page's build. */
+/** Whether the gateway is reachable, for a page without a login and therefore without a stream, and whether it still serves
+ * this page's build. */
 const RETRY_MS = 5_000;
 
-/** Ask the gateway until it answers. `reached` is called with each result; returns what ends it. */
-export function untilReached(reached: (answers: boolean) => void): () => void {
+/** Poll the gateway until it responds. `reached` is called with each result. Returns a function that stops it. */
+export function pollHealth(reached: (answers: boolean) => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let stopped = false;
 
@@ -26,7 +27,7 @@ export function untilReached(reached: (answers: boolean) => void): () => void {
   };
 }
 
-/** Whether the gateway serves another build than the one that this page is of, some of whose files it then has no more. */
+/** Whether the gateway serves another build than this page's; it then lacks some of this page's files. */
 export async function isStale(): Promise<boolean> {
   const answer = await fetch('/console/').catch(() => null);
   return answer?.ok === true && !(await answer.text()).includes(document.scripts[0]!.getAttribute('src')!);

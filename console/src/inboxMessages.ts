@@ -1,5 +1,5 @@
 /** Messages of an empty inbox, loaded with it. */
-import {words} from './language.svelte';
+import {i18n} from './i18n.svelte';
 
 const english = {
   empty: 'No pending approvals.',
@@ -13,5 +13,5 @@ const korean: Record<keyof typeof english, string> = {
 
 /** Return the message of a key in the selected language. */
 export function t(key: keyof typeof english): string {
-  return (words.language === 'ko' ? korean : english)[key];
+  return (i18n.language === 'ko' ? korean : english)[key];
 }

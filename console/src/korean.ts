@@ -1,10 +1,10 @@
-/** The Korean sentences of what the page of an approval shows: one file, loaded before the first paint by those who read
- * it and by no others. Sentences of the other views are loaded with them. */
-import type {BoxWord} from './answer/box';
-import type {BesideWord} from './answer/risks';
-import type {Word} from './messages';
+/** The Korean messages of the page of an approval, loaded before the first paint if Korean is selected. Messages of the
+ * other views are loaded with the views. */
+import type {BoxKey} from './answer/box';
+import type {RiskKey} from './answer/risks';
+import type {MessageKey} from './messages';
 
-export const page: Record<Word, string> = {
+export const page: Record<MessageKey, string> = {
   allow: '한 번 허용',
   allowed: '허용됨',
   arrived: '새 승인: {0}',
@@ -77,7 +77,7 @@ export const page: Record<Word, string> = {
   working: '보내는 중…',
 };
 
-export const beside: Record<BesideWord, string> = {
+export const beside: Record<RiskKey, string> = {
   deletes: '삭제합니다',
   elsewhere: '터미널에서도',
   fetches: '내려받거나 디코딩한 것을 실행합니다',
@@ -94,7 +94,7 @@ export const beside: Record<BesideWord, string> = {
   system: '기기를 바꿉니다',
 };
 
-export const box: Record<BoxWord, string> = {
+export const box: Record<BoxKey, string> = {
   all: '네트워크 열림',
   box: '상자 안',
   elsewhere: '목록에 있는 경로만 쓰기 가능',

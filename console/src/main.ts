@@ -1,7 +1,7 @@
 import {mount} from 'svelte';
 
 import App from './App.svelte';
-import {words} from './language.svelte';
+import {i18n} from './i18n.svelte';
 import {keepShell} from './scripts';
 import './style.css';
 import {applyTheme} from './theme';
@@ -14,5 +14,5 @@ addEventListener('error', ({target}) => {
   if (target instanceof HTMLLinkElement) setTimeout(() => { target.replaceWith(target.cloneNode()); }, STYLE_RETRY_MS);
 }, true);
 const target = document.getElementById('app');
-if (target !== null) void words.begin().then(() => { mount(App, {target}); });
+if (target !== null) void i18n.begin().then(() => { mount(App, {target}); });
 void keepShell();

@@ -1,5 +1,5 @@
-/** The sentences that every view has, and those of one approval. English decides which there are; the others are in a file
- * for each language. */
+/** The messages that all views share, and those of one approval, in English, which defines the keys. Each other language
+ * has a file of its own. */
 
 export const english = {
   allow: 'Allow once',
@@ -74,4 +74,4 @@ export const english = {
   working: 'Sending…',
 };
 
-export type Word = keyof typeof english;
+export type MessageKey = keyof typeof english;

@@ -1,22 +1,22 @@
-/** What the person who is logged in may do in the views that are loaded late. */
-import {hasOne} from './api';
+/** What the logged-in user may do in the views that are loaded on demand. */
+import {hasRole} from './api';
 
-/** Whether this person may change keys, runners and rules. */
+/** Whether this user may change keys, runners and rules. */
 export function isAdmin(): boolean {
-  return hasOne('admin', 'owner');
+  return hasRole('admin', 'owner');
 }
 
-/** Whether this person may read the audit log. */
+/** Whether this user may read the audit log. */
 export function isAuditor(): boolean {
-  return hasOne('auditor', 'admin', 'owner');
+  return hasRole('auditor', 'admin', 'owner');
 }
 
-/** Whether this person may submit commands. */
+/** Whether this user may submit commands. */
 export function mayWrite(): boolean {
-  return hasOne('operator', 'admin', 'owner');
+  return hasRole('operator', 'admin', 'owner');
 }
 
-/** Whether this person may replay rules on recorded calls. */
+/** Whether this user may replay rules on recorded calls. */
 export function mayReplay(): boolean {
-  return hasOne('operator', 'auditor', 'admin', 'owner');
+  return hasRole('operator', 'auditor', 'admin', 'owner');
 }

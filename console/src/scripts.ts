@@ -1,4 +1,4 @@
-/** Scripts beside the page: workers are loaded by this one policy, and only from the console's own files (J-16). */
+/** Worker scripts: loaded by one Trusted Types policy, and only from the console's own files (J-16). */
 interface Factory { createPolicy(name: string, rules: object): {createScriptURL(url: string): unknown} }
 
 export const SERVICE_WORKER = '/console/service-worker.js';
@@ -13,15 +13,15 @@ const policy = (globalThis as {trustedTypes?: Factory}).trustedTypes
     return url;
   }});
 
-/** The address of a script of the console, as browsers with Trusted Types take it.
+/** Return the URL of a script of the console in the form that browsers with Trusted Types require.
  *
- * Raises: TypeError for an address that is not one of the console's scripts. */
+ * Raises: TypeError for any other URL. */
 export function trustedScript(url: string): string {
   return (policy?.createScriptURL(url) ?? url) as string;
 }
 
-/** Have the service worker keep the page for a time without a connection, where the browser allows it: on `localhost`
- * and over HTTPS. */
+/** Register the service worker, which caches the page for offline use, if the browser allows it: on `localhost` and over
+ * HTTPS. */
 export async function keepShell(): Promise<void> {
   if (!('serviceWorker' in navigator)) return;
   await navigator.serviceWorker.register(trustedScript(SERVICE_WORKER), {scope: '/console/'}).catch(() => undefined);

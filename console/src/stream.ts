@@ -1,11 +1,11 @@
-/** Streams of the API over one WebSocket of this tab: after a lost connection each continues behind its last event. */
+/** Streams of the API over one WebSocket per tab: after a lost connection, each resumes after its last event. */
 import {change, Refused, type Problem} from './api';
 import type {components} from './api.generated';
 
 const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 10_000;
-/** The gateway sends a message at the least every 15 s. A connection that brings none from one check to the next is lost,
- * although nothing has closed it, and so is one that does not open: it is noticed within two checks. */
+/** The gateway sends a message at least every 15 s. A connection without a message between two checks is treated as lost,
+ * and so is one that does not open; this is detected within two checks. */
 const SILENCE_CHECK_MS = 25_000;
 
 interface Subscription {
@@ -32,7 +32,7 @@ function begin(ref: string): void {
   socket.send(JSON.stringify({op: 'subscribe', ref, path: since === '' ? `${path}?last=0` : path, ...(since === '' ? {} : {since})}));
 }
 
-/** Follow a stream from behind the cursor `since`, or from now on if it is "". Returns what ends it. */
+/** Subscribe to a stream after the cursor `since`, or from now on if it is "". Returns a function that unsubscribes. */
 export function subscribe(path: string, since: string, take: (data: unknown) => void): () => void {
   last += 1;
   const ref = `s${last}`;
@@ -53,7 +53,7 @@ function receive(text: string): void {
     wanted.take(event.data);
   }
   if (message.end === 'behind') begin(message.ref);
-  else if (message.problem?.retryable) socket?.close();  // Another socket continues all streams, after a while.
+  else if (message.problem?.retryable) socket?.close();  // The next socket resumes all streams after a delay.
 }
 
 /** Keep the socket open until `stop` is called; `lost` replaces it, if a read has shown that the gateway cannot be reached.
@@ -110,7 +110,7 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     if (timer === undefined) again();
   }
 
-  /** Do not wait any longer, if the next attempt is waited for. */
+  /** Make the next attempt now, if one is scheduled. */
   function soon(): void {
     if (timer === undefined) return;
     clearTimeout(timer);
@@ -118,7 +118,7 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     void open();
   }
 
-  /** Leave the present socket. One that closes brings no message any more. */
+  /** Close the current socket without handling its end. */
   function abandon(): void {
     if (socket === null) return;
     socket.onclose = null;
@@ -126,8 +126,8 @@ export function connect(changed: () => void, online: (isOpen: boolean) => void):
     socket = null;
   }
 
-  /** A socket does not close while its network is gone, and may be of use no more when there is one: open another at
-   * once. To a gateway on this very machine that succeeds. */
+  /** Open a new socket when the network is lost: the current one is not closed by that, and may not work afterwards. With
+   * a gateway on the same machine this succeeds immediately. */
   function renew(): void {
     if (socket?.readyState === WebSocket.OPEN) {
       abandon();

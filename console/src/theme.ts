@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it: a choice of this browser. */
+/** The color scheme of this browser: light, dark, or the system's. */
 const STORED = 'interlock.theme';
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type Theme = typeof THEMES[number];
@@ -7,7 +7,7 @@ export function theme(): Theme {
   return THEMES.find((one) => one === localStorage.getItem(STORED)) ?? 'system';
 }
 
-/** Show the page in the colours that were chosen. */
+/** Apply the selected color scheme. */
 export function applyTheme(): void {
   document.documentElement.dataset.theme = theme();
 }

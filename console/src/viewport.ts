@@ -1,6 +1,6 @@
-/** Which elements are near the screen, by one observer for all. */
+/** Elements near the viewport, observed by one shared IntersectionObserver. */
 
-/** An element counts as near before it is seen, by so much. */
+/** An element within this distance of the viewport is near it. */
 const MARGIN = '1500px 0px';
 
 type Changed = (isNear: boolean, height_px: number) => void;
@@ -8,8 +8,8 @@ type Changed = (isNear: boolean, height_px: number) => void;
 const watched = new WeakMap<Element, Changed>();
 let observer: IntersectionObserver | null = null;
 
-/** Call `changed` with whether an element is near the screen and its height then, now and whenever that changes. Returns what
- * ends it. */
+/** Call `changed` with whether an element is near the viewport, and with its height, now and at each change. Returns a
+ * function that stops it. */
 export function watch(element: Element, changed: Changed): () => void {
   observer ??= new IntersectionObserver((seen) => {
     for (const one of seen) watched.get(one.target)?.(one.isIntersecting, one.boundingClientRect.height);

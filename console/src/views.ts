@@ -1,21 +1,21 @@
-/** The views beside approvals: each has a URL and is loaded when it is opened. */
+/** The views other than a single approval: each has a URL and is loaded when it is opened. */
 import type {Component} from 'svelte';
 
 import type {Approval} from './api';
-import type {Word} from './messages';
+import type {MessageKey} from './messages';
 
 export interface View {
   path: string;
-  name: Word;
-  /** Only people with one of these roles see it; everybody if there are none. */
+  name: MessageKey;
+  /** The roles that may see it; empty if all may. */
   roles: readonly string[];
-  /** It is a tab of the inbox, and has no place of its own beside it. */
+  /** It is a tab of the inbox, without a link of its own in the navigation. */
   isTab?: boolean;
-  /** `version` grows with each change of the tenant; `waiting` are the approvals that wait. */
+  /** `version` grows with each change of the tenant; `waiting` are the pending approvals. */
   load: () => Promise<{default: Component<{version: number; waiting: Approval[] | null}>}>;
 }
 
-function view(name: Word, load: View['load'], more: Partial<View> = {}): View {
+function view(name: MessageKey, load: View['load'], more: Partial<View> = {}): View {
   return {path: `/console/${name}`, name, roles: [], load, ...more};
 }
 
@@ -35,10 +35,10 @@ type Opened = Pick<View, 'name' | 'roles' | 'isTab' | 'load'>;
 
 const inbox: Opened = {name: 'inbox', roles: [], isTab: true, load: () => import('./Inbox.svelte')};
 
-/** What is shown at an address that names no view. */
+/** The view of an unknown path. */
 const notFound: Opened = {name: 'notFound', roles: [], load: () => import('./notfound/NotFound.svelte')};
 
-/** One thing of a view, by its id. */
+/** The path of one resource of a view, by its id. */
 const PART = /^\/console\/\w+\/[\w-]{1,64}$/;
 
 /** The view of a path. */

@@ -19,8 +19,8 @@ SOURCE = ROOT / "console/src"
 HASH = re.compile(r"-.{6}\.(?:js|css)$")
 IMPORT = re.compile(r"(?:from|import) '(\.[^']+)'")
 LATE = re.compile(r"import\('(\.[^']+)'\)")
-ELSEWHERE = {"Dialogs": "opened by a key", "More": "opened by the reader", "VoteSigning": "on what has to be signed",
-             "korean": "for those who read it: added on its own"}
+ELSEWHERE = {"Dialogs": "opened by a key", "VoteOptions": "opened by the reader",
+             "VoteSigning": "on what has to be signed", "korean": "for those who read it: added on its own"}
 """What is loaded late, and not by the page of an approval that is only opened and read, with when it is loaded."""
 
 

@@ -1,5 +1,5 @@
 /** Messages of the view of keys and devices, loaded with it. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   browsers: 'Browsers that are logged in',
@@ -57,5 +57,5 @@ const korean: Record<keyof typeof english, string> = {
 
 /** Return the message of a key, with a value inserted for {0}. */
 export function t(key: keyof typeof english, value = ''): string {
-  return (words.language === 'ko' ? korean : english)[key].replace('{0}', () => value);
+  return (i18n.language === 'ko' ? korean : english)[key].replace('{0}', () => value);
 }

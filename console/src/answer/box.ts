@@ -1,6 +1,6 @@
-/** What holds an agent, in one line. */
+/** One-line description of an agent's box. */
 import type {components} from '../api.generated';
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 import {visible} from '../visible';
 
 export type Box = components['schemas']['Box'];
@@ -26,7 +26,7 @@ const english = {
   writes: 'writes only in its workspace and listed paths',
 };
 
-export type BoxWord = keyof typeof english;
+export type BoxKey = keyof typeof english;
 
 const SPEAKERS = ['ssh-agent', 'gpg-agent', 'docker', 'dbus', 'tmux'] as const;
 const MAX_HOSTS = 4;
@@ -60,6 +60,6 @@ function writes(box: Box): string {
 }
 
 /** Return the message of a key, with a value inserted for {0}. */
-function t(key: BoxWord, value = ''): string {
-  return words.of('box', english)[key].replace('{0}', () => value);
+function t(key: BoxKey, value = ''): string {
+  return i18n.of('box', english)[key].replace('{0}', () => value);
 }

@@ -1,5 +1,5 @@
 /** Messages of the options of a vote, loaded with them. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   allowAnd: 'Allow and save this rule',
@@ -26,9 +26,9 @@ const english = {
   which: 'Calls',
 };
 
-type Word = keyof typeof english;
+type MessageKey = keyof typeof english;
 
-const korean: Record<Word, string> = {
+const korean: Record<MessageKey, string> = {
   allowAnd: '허용하고 이 규칙 저장',
   allowChanged: '바꾼 입력을 한 번 허용',
   below: '이 디렉터리 아래의 이 도구',
@@ -54,6 +54,6 @@ const korean: Record<Word, string> = {
 };
 
 /** Return the message of a key in the selected language. */
-export function t(key: Word): string {
-  return (words.language === 'ko' ? korean : english)[key];
+export function t(key: MessageKey): string {
+  return (i18n.language === 'ko' ? korean : english)[key];
 }

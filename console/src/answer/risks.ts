@@ -1,6 +1,6 @@
-/** Words of a request that ask for a second look. They help the eye and judge nothing: a request that has none of them can
- * do as much harm, and one that has some can be what was wanted. */
-import {words} from '../language.svelte';
+/** Risky words of a request, as a reading aid and not as a check: a request without them can do as much harm, and one with
+ * them can be intended. */
+import {i18n} from '../i18n.svelte';
 import type {Part} from '../request';
 
 const english = {
@@ -20,16 +20,16 @@ const english = {
   system: 'changes the system',
 };
 
-export type BesideWord = keyof typeof english;
+export type RiskKey = keyof typeof english;
 
 /** Return the message of a key, with a value inserted for {0}. */
-export function t(key: BesideWord, value: string | number = ''): string {
-  return words.of('beside', english)[key].replace('{0}', () => String(value));
+export function t(key: RiskKey, value: string | number = ''): string {
+  return i18n.of('beside', english)[key].replace('{0}', () => String(value));
 }
 
 type Kind = 'deletes' | 'fetches' | 'publishes' | 'rewrites' | 'rights' | 'secrets' | 'system';
 
-/** Each stops within a few hundred characters of where it begins: an agent chooses the text. */
+/** Each match is limited to a few hundred characters, because agents choose the text. */
 const RISKS: readonly (readonly [Kind, RegExp])[] = [
   ['deletes', /\b(?:rm\s{1,9}(?:-[\w-]{1,40}\s{1,9}){0,5}(?:-\w{0,9}[rRf]\w{0,9}|--recursive|--force)|shred|mkfs(?:\.\w+)?|wipefs|dd\s[^\n]{0,200}?\bof=|find\s[^\n]{0,200}?\s-delete|git\s+clean\s+-\w{0,9}f)/g],
   ['deletes', /\b(?:drop\s+(?:table|database|schema)|truncate\s+table|delete\s+from)\b/gi],
@@ -42,7 +42,7 @@ const RISKS: readonly (readonly [Kind, RegExp])[] = [
   ['system', /\b(?:shutdown|reboot|crontab|iptables|nft|systemctl\s+(?:stop|disable|mask|enable|start|restart)|launchctl|kill\s+-9|killall|pkill)\b|(?:>|\btee\b[^\n]{0,80}?)\s{0,9}\/(?:etc|dev\/(?:sd|nvme|disk))/g],
 ];
 
-/** So much of a request is searched: a longer one is read by its person anyway. */
+/** Only the beginning of a longer request is searched. */
 const SEARCHED_CHARS = 200_000;
 const SHOWN = 6;
 const WORD_CHARS = 60;
@@ -57,7 +57,7 @@ function text(part: Part): string {
     : part.lines.rows.filter((row) => row.kind === 'added' || row.kind === 'note').map((row) => row.text).join('\n');
 }
 
-/** Find them in a request: each once, as it is written there, and how many more there are than are named. */
+/** Return the risky words of a request, each once and verbatim, and the number of further ones. */
 export function risksIn(parts: readonly Part[]): {named: Risk[]; more: number} {
   const searched = parts.map(text).join('\n').slice(0, SEARCHED_CHARS);
   const found = new Map<string, Risk>();

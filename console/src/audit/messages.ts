@@ -1,5 +1,5 @@
 /** Messages of the audit view, loaded with it. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 import type {Tampering} from './logVerifier';
 
 const english = {
@@ -143,14 +143,14 @@ const tamperings: Record<'en' | 'ko', Record<Tampering, string>> = {
 
 /** Return the message of a key, with values inserted for {0} and {1}. */
 export function t(key: keyof typeof english, ...values: (string | number)[]): string {
-  const texts = words.language === 'ko' ? korean : english;
+  const texts = i18n.language === 'ko' ? korean : english;
   return texts[key].replace(/\{(\d)\}/g, (_, at: string) => {
     const value = values[Number(at)] ?? '';
-    return typeof value === 'number' ? value.toLocaleString(words.language) : value;
+    return typeof value === 'number' ? value.toLocaleString(i18n.language) : value;
   });
 }
 
 /** Return the message for a kind of tampering. */
 export function tamperingMessage(kind: Tampering): string {
-  return tamperings[words.language][kind];
+  return tamperings[i18n.language][kind];
 }

@@ -7,7 +7,7 @@ import {unbase64, type Bytes} from './bytes';
 import {verifiedNote, type Checkpoint} from './checkpoint';
 import {TamperedLog, tenantOf} from './logVerifier';
 import {lineOf, parseHashes, verifyInclusion} from './proof';
-import {forget, load, sizeOf, store, verifyNewest, verifyStored, type StoredCheckpoint} from './witness';
+import {forget, load, sizeOf, store, verifyNewest, verifyStored, type StoredCheckpoint} from './storedCheckpoint';
 import type {Job, Report} from './worker';
 import workerUrl from './worker.ts?worker&url';
 

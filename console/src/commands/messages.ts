@@ -1,5 +1,5 @@
 /** Messages of the task views, loaded with them. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   actor: 'Started by',
@@ -89,5 +89,5 @@ const korean: Record<CommandWord, string> = {
 
 /** Return the message of a key, with a value inserted for {0}. */
 export function t(key: CommandWord, value: string | number = ''): string {
-  return (words.language === 'ko' ? korean : english)[key].replace('{0}', String(value));
+  return (i18n.language === 'ko' ? korean : english)[key].replace('{0}', String(value));
 }

@@ -1,5 +1,5 @@
 /** Messages of the list of decided approvals, loaded with it. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   kept: 'rule saved',
@@ -21,5 +21,5 @@ const korean: Record<keyof typeof english, string> = {
 
 /** Return the message of a key in the selected language. */
 export function t(key: keyof typeof english): string {
-  return (words.language === 'ko' ? korean : english)[key];
+  return (i18n.language === 'ko' ? korean : english)[key];
 }

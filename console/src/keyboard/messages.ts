@@ -1,5 +1,5 @@
 /** Messages of the command palette and the list of shortcuts, loaded with them. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   allow: 'focus Allow once; Enter presses it. While the request is not fully shown: scroll on',
@@ -47,5 +47,5 @@ export const KEYS: readonly (readonly [string, keyof typeof english])[] = [
 
 /** Return the message of a key in the selected language. */
 export function t(key: keyof typeof english): string {
-  return (words.language === 'ko' ? korean : english)[key];
+  return (i18n.language === 'ko' ? korean : english)[key];
 }

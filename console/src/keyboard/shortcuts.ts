@@ -1,6 +1,6 @@
 /** Keyboard shortcuts, for keys pressed outside of input fields. Dialogs (the command palette and the help) are loaded when
  * they are opened. */
-import {place} from '../place.svelte';
+import {router} from '../router.svelte';
 
 export type DialogKind = 'palette' | 'help';
 
@@ -45,20 +45,20 @@ export function handleShortcut(event: KeyboardEvent, waiting: readonly {id: stri
 }
 
 function actionFor(event: KeyboardEvent, waiting: readonly {id: string}[]): (() => void) | undefined {
-  const id = place.approval;
+  const id = router.approval;
   switch (event.key) {
     case 'j': case 'k': {
       const by = event.key === 'j' ? 1 : -1;
       if (id === null) return () => { moveFocus(by); };
       const to = waiting[waiting.findIndex((one) => one.id === id) + by];
-      return to === undefined ? undefined : () => { place.go(`/console/a/${to.id}`); };
+      return to === undefined ? undefined : () => { router.go(`/console/a/${to.id}`); };
     }
     case 'o': return () => { if (document.activeElement?.matches(ROWS) === true) (document.activeElement as HTMLElement).click(); };
     case 'a': case 'd':
       if (id === null || event.repeat) return undefined;
       return () => { focusButton(event.key === 'a' ? '.yes' : '.no'); };
     case 'r': return id === null ? undefined : () => { document.getElementById('reason')?.focus(); };
-    case 'u': return id === null ? undefined : () => { place.go('/console/'); };
+    case 'u': return id === null ? undefined : () => { router.go('/console/'); };
     case '?': return () => undefined;
     default: return undefined;
   }

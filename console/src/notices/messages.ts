@@ -1,5 +1,5 @@
 /** Messages about notices on this device. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   title: 'Notices on this device',
@@ -31,5 +31,5 @@ const korean: Record<keyof typeof english, string> = {
 
 /** Return the message of a key in the selected language. */
 export function t(key: keyof typeof english): string {
-  return (words.language === 'en' ? english : korean)[key];
+  return (i18n.language === 'en' ? english : korean)[key];
 }

@@ -1,5 +1,5 @@
 /** Web push on this device: the browser's own subscription, and the gateway's record of it (J-18). */
-import {change, HALF, read, remove, WHO, who} from '../api';
+import {change, HALF, read, remove, WHO, currentUser} from '../api';
 import type {components} from '../api.generated';
 
 type SubscriptionList = components['schemas']['PushSubscriptionList'];
@@ -25,7 +25,7 @@ function persistLogin(keep = true): void {
 }
 
 function principalName(): string {
-  const principal = who()?.principal;
+  const principal = currentUser()?.principal;
   return principal === undefined ? '' : `${principal.type}:${principal.id}`;
 }
 

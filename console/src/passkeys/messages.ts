@@ -1,5 +1,5 @@
 /** Messages about passkeys and signing keys, loaded with the components that show them. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   address: 'Passkeys do not work at an IP address. Open the console at localhost or at its HTTPS host name.',
@@ -63,5 +63,5 @@ const korean: Record<keyof typeof english, string> = {
 
 /** Return the message of a key, with a value inserted for {0}. */
 export function t(key: keyof typeof english, value = ''): string {
-  return (words.language === 'ko' ? korean : english)[key].replace('{0}', () => value);
+  return (i18n.language === 'ko' ? korean : english)[key].replace('{0}', () => value);
 }

@@ -1,6 +1,6 @@
 /** Passkeys of the user who is logged in (J-17): the browser creates one for the origin of this page, and signs
  * statements with it. The challenge is the SHA-256 of the statement, so a signature is valid for that statement only. */
-import {change, read, who, type Answer, type Approval} from '../api';
+import {change, read, currentUser, type Answer, type Approval} from '../api';
 import type {components} from '../api.generated';
 import {canonical} from '../audit/canonical';
 import {t} from './messages';
@@ -32,7 +32,7 @@ function sha256(text: string): Promise<ArrayBuffer> {
 }
 
 function currentPrincipal(): string {
-  const {type, id} = who()?.principal ?? {type: 'user', id: ''};
+  const {type, id} = currentUser()?.principal ?? {type: 'user', id: ''};
   return `${type}:${id}`;
 }
 
@@ -81,7 +81,7 @@ async function signStatement(statement: string, credential_id: string): Promise<
  *
  * Raises: Error with one sentence. */
 export async function register(label: string, known: SigningKey[]): Promise<SigningKey> {
-  const {principal, tenant_id} = who() ?? {principal: {id: ''}, tenant_id: ''};
+  const {principal, tenant_id} = currentUser() ?? {principal: {id: ''}, tenant_id: ''};
   // One user handle for each principal and tenant; the authenticator stores only its hash.
   const user = await sha256(canonical({tenant_id, owner: currentPrincipal()}));
   const created = await callAuthenticator(() => navigator.credentials.create({publicKey: {

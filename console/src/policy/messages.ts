@@ -1,5 +1,5 @@
 /** Messages of the policy view, loaded with it. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   agent: 'Agent',
@@ -91,7 +91,7 @@ export type PolicyWord = keyof typeof english;
 
 /** Return the message of a key, with values inserted for {0} and {1}. */
 export function t(key: PolicyWord, ...values: (string | number)[]): string {
-  return (words.language === 'ko' ? korean : english)[key]
+  return (i18n.language === 'ko' ? korean : english)[key]
     .replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
 }
 

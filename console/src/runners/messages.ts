@@ -1,5 +1,5 @@
 /** Messages of the runners view, loaded with it. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   agentDrained: 'Agent {0} is drained: it starts no new work.',
@@ -77,5 +77,5 @@ const korean: Record<keyof typeof english, string> = {
 
 /** Return the message of a key, with values inserted for {0} and {1}. */
 export function t(key: keyof typeof english, ...values: (string | number)[]): string {
-  return (words.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
+  return (i18n.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
 }

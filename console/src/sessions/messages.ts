@@ -1,5 +1,5 @@
 /** Messages of the session views, loaded with them. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   actions: 'Rename, fork, archive…',
@@ -205,9 +205,9 @@ const korean: Record<keyof typeof english, string> = {
 
 /** Return the message of a key, with values inserted for {0}, {1} and {2}. */
 export function t(key: keyof typeof english, ...values: (string | number)[]): string {
-  return (words.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => {
+  return (i18n.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => {
     const value = values[Number(at)] ?? '';
-    return typeof value === 'number' ? value.toLocaleString(words.language) : value;
+    return typeof value === 'number' ? value.toLocaleString(i18n.language) : value;
   });
 }
 

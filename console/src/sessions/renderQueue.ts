@@ -1,25 +1,25 @@
-/** Draws what agents write, newest first, and rests between: however fast text arrives, most of the time is the page's.
- * Until the module that reads Markdown is loaded, and for what it refuses, text is drawn as it is; of what has grown only
- * the new part, since replacing a long text takes longer each time. */
+/** Renders agents' text in time slices, newest first, so that the page stays responsive however fast text arrives. Until
+ * the Markdown module is loaded, and for text that it rejects, text is rendered unformatted; text that has grown is then
+ * appended to, because replacing a long text takes longer each time. */
 import {visible} from '../visible';
 
-/** Blocks are drawn in one go until this much time has passed. */
+/** The time budget of one slice. */
 const SLICE_MS = 8;
-/** After drawing it rests so many times as long as that and its layout took. */
-const REST = 4;
-/** About so many characters of text as it is are one element: the browser lays out no more of it again. */
-const STRETCH_CHARS = 4_000;
+/** The pause after a slice, as a multiple of the time that it and its layout took. */
+const PAUSE_RATIO = 4;
+/** About this many characters of unformatted text are one element, which limits what is laid out again. */
+const CHUNK_CHARS = 4_000;
 
 type Markup = typeof import('../markup');
 
 const wanted = new Map<HTMLElement, {text: string; isPlain: boolean}>();
-/** What of elements that hold a text as it is was put in. */
+/** The text that elements with unformatted text contain. */
 const held = new WeakMap<HTMLElement, string>();
 let module: Markup | null = null;
 let loading: Promise<void> | null = null;
 let isDue = false;
 
-/** Show a text in an element that holds nothing else, soon: as Markdown unless it is to be plain. */
+/** Render a text soon in an element that contains nothing else: as Markdown unless `isPlain`. */
 export function draw(host: HTMLElement, text: string, isPlain: boolean): void {
   if (!host.hasChildNodes()) plain(host, text);
   wanted.set(host, {text, isPlain});
@@ -30,7 +30,7 @@ export function draw(host: HTMLElement, text: string, isPlain: boolean): void {
   }
 }
 
-/** Do not draw in this element any more. */
+/** Remove an element from the queue. */
 export function forget(host: HTMLElement): void {
   wanted.delete(host);
 }
@@ -53,7 +53,7 @@ function slice(): void {
   setTimeout(() => {
     isDue = false;
     if (wanted.size > 0) soon();
-  }, (performance.now() - began_ms) * REST);
+  }, (performance.now() - began_ms) * PAUSE_RATIO);
 }
 
 function one(host: HTMLElement, text: string, isPlain: boolean): void {
@@ -81,20 +81,20 @@ function plain(host: HTMLElement, text: string): void {
   held.set(host, text);
 }
 
-/** Put text behind what is there. A stretch ends with a line, where another element begins another line. */
+/** Append text. A chunk ends with a line, because each element begins a new one. */
 function append(host: HTMLElement, text: string): void {
-  let stretch = host.lastElementChild?.firstChild as Text | null ?? null;
+  let chunk = host.lastElementChild?.firstChild as Text | null ?? null;
   let gathered = '';
   for (const line of text.split(/(?<=\n)/)) {
-    const isFull = stretch === null || stretch.length + gathered.length >= STRETCH_CHARS
-      && (gathered === '' ? stretch.data : gathered).endsWith('\n');
+    const isFull = chunk === null || chunk.length + gathered.length >= CHUNK_CHARS
+      && (gathered === '' ? chunk.data : gathered).endsWith('\n');
     if (isFull) {
-      stretch?.appendData(visible(gathered));
+      chunk?.appendData(visible(gathered));
       gathered = '';
-      stretch = document.createTextNode('');
-      host.appendChild(document.createElement('div')).append(stretch);
+      chunk = document.createTextNode('');
+      host.appendChild(document.createElement('div')).append(chunk);
     }
     gathered += line;
   }
-  stretch?.appendData(visible(gathered));
+  chunk?.appendData(visible(gathered));
 }

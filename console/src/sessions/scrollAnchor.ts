@@ -1,16 +1,16 @@
-/** Keeps what is read at its place on the screen while something is put in above it. Browsers do so by themselves, but some
- * not at all, and none at the very top. */
+/** Scroll anchoring: keeps the visible content in position while content is inserted above it. Some browsers do not support
+ * this, and none does it at the very top. */
 
-/** An element that is on the screen, and how far below the top of it. */
+/** A visible element, and its distance from the top of the viewport. */
 export interface Anchor {
   element: Element;
   top_px: number;
 }
 
-/** So many are remembered: one that is replaced meanwhile is of no use. */
+/** The number of anchors that are stored, because some can be replaced in the meantime. */
 const ANCHORS = 8;
 
-/** Find the first of a parent's children that ends below the top of the screen. They follow each other downwards. */
+/** Return the first child that ends below the top of the viewport, by binary search: children are in vertical order. */
 function firstShown(parent: Element): Element | undefined {
   const children = parent.children;
   let [low, high] = [0, children.length];
@@ -22,22 +22,22 @@ function firstShown(parent: Element): Element | undefined {
   return children[low];
 }
 
-/** Find what is on the screen of a list, whose items are the children of its stretches. */
+/** Return the visible items of a virtual list, which are the children of its chunks. */
 export function anchors(list: Element): Anchor[] {
   const found: Anchor[] = [];
-  const stretch = firstShown(list);
-  if (stretch === undefined) return found;
-  for (let item = firstShown(stretch); item !== null && item !== undefined && found.length < ANCHORS; item = item.nextElementSibling ?? undefined) {
+  const chunk = firstShown(list);
+  if (chunk === undefined) return found;
+  for (let item = firstShown(chunk); item !== null && item !== undefined && found.length < ANCHORS; item = item.nextElementSibling ?? undefined) {
     found.push({element: item, top_px: item.getBoundingClientRect().top});
   }
-  return [...found, {element: stretch, top_px: stretch.getBoundingClientRect().top}];
+  return [...found, {element: chunk, top_px: chunk.getBoundingClientRect().top}];
 }
 
-/** For so many frames of the screen, what was put in gets its height. */
+/** The number of animation frames in which inserted content gets its height. */
 const SETTLING_FRAMES = 30;
 
-/** Scroll so that the first of these that is still there is where it was, until what was put in has its height or the
- * reader scrolls. */
+/** Scroll so that the first anchor that still exists keeps its position, until inserted content has its height or the user
+ * scrolls. */
 export function hold(kept: readonly Anchor[], left = SETTLING_FRAMES, at_px = scrollY): void {
   const one = kept.find(({element}) => element.isConnected);
   if (one === undefined) return;

@@ -1,5 +1,5 @@
 /** Messages of the settings view, loaded with it. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   answersFor: 'Responses to repeated requests: {0}.',
@@ -69,5 +69,5 @@ const korean: Record<keyof typeof english, string> = {
 
 /** Return the message of a key, with a value inserted for {0}. */
 export function t(key: keyof typeof english, value: string | number = ''): string {
-  return (words.language === 'ko' ? korean : english)[key].replace('{0}', () => String(value));
+  return (i18n.language === 'ko' ? korean : english)[key].replace('{0}', () => String(value));
 }

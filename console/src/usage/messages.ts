@@ -1,5 +1,5 @@
 /** Messages of the usage view, loaded with it. */
-import {words} from '../language.svelte';
+import {i18n} from '../i18n.svelte';
 
 const english = {
   agent: 'Agent',
@@ -30,9 +30,9 @@ const english = {
   turns: 'Turns',
 };
 
-export type Word = keyof typeof english;
+export type MessageKey = keyof typeof english;
 
-const korean: Record<Word, string> = {
+const korean: Record<MessageKey, string> = {
   agent: '에이전트',
   apart: '구분',
   budgets: '오늘의 예산',
@@ -62,6 +62,6 @@ const korean: Record<Word, string> = {
 };
 
 /** Return the message of a key, with values inserted for {0}, {1} and {2}. */
-export function t(key: Word, ...values: (string | number)[]): string {
-  return (words.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
+export function t(key: MessageKey, ...values: (string | number)[]): string {
+  return (i18n.language === 'ko' ? korean : english)[key].replace(/\{(\d)\}/g, (_, at: string) => String(values[Number(at)] ?? ''));
 }

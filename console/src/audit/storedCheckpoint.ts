@@ -39,8 +39,8 @@ export async function verifyStored(stored: StoredCheckpoint, key: Bytes): Promis
   return known;
 }
 
-/** Have the gateway sign a new checkpoint, and verify that the log continues from `known`. Returns it with the number of hashes of the
- * proof.
+/** Request a new signed checkpoint, and verify that the log continues from `known`. Returns it with the number of hashes
+ * of the proof.
  *
  * Raises: TamperedLog; Refused if the gateway refuses. */
 export async function verifyNewest(known: Checkpoint, key: Bytes): Promise<{checkpoint: Checkpoint; hashes: number}> {

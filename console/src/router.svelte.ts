@@ -1,12 +1,12 @@
-/** Which view the URL names: `/console/` is the inbox, `/console/a/ID` one approval, others are in `views`. */
+/** The router: `/console/` is the inbox, `/console/a/ID` one approval, other views are in `views`. */
 const APPROVAL = /^\/console\/a\/([A-Za-z0-9_]{1,64})$/;
 
-class Place {
+class Router {
   path = $state(location.pathname);
   search = $state(location.search);
   /** The path before the last navigation within the page; "" before the first one. */
   previous = '';
-  /** The gateway has another build than this page's: the next view is loaded with its page. */
+  /** The gateway serves another build than this page's, so the next navigation loads a new page. */
   stale = $state(false);
   approval = $derived(APPROVAL.exec(this.path)?.[1] ?? null);
 
@@ -17,7 +17,7 @@ class Place {
     if (!keepScroll) scrollTo(0, 0);
   }
 
-  /** Follow the browser's address. */
+  /** Update the state from the browser's URL. */
   read(): void {
     this.previous = this.path;
     this.path = location.pathname;
@@ -25,17 +25,17 @@ class Place {
   }
 }
 
-export const place = new Place();
-addEventListener('popstate', () => { place.read(); });
+export const router = new Router();
+addEventListener('popstate', () => { router.read(); });
 
-/** Go where a link leads without a new page, unless it is to open elsewhere. */
+/** Navigate to a link's target within this page, unless a modifier key requests a new tab or window. */
 export function follow(event: MouseEvent): void {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
-  place.go((event.currentTarget as HTMLAnchorElement).pathname);
+  router.go((event.currentTarget as HTMLAnchorElement).pathname);
 }
 
-/** Take the login code out of the URL, so that it is in no history entry and no screenshot. */
+/** Remove the login code from the URL and return it, so that it is in no history entry and no screenshot. */
 export function takeCode(): string {
   const code = location.hash.slice(1);
   if (code !== '') history.replaceState(null, '', location.pathname + location.search);

@@ -1,12 +1,12 @@
-/** The language of the page. English comes with it; another one is a file that is loaded when it is chosen. */
-import {english, type Word} from './messages';
+/** The language of the page and its messages. English is bundled; another language is loaded when it is selected. */
+import {english, type MessageKey} from './messages';
 
 const STORED = 'interlock.language';
 
 export type Language = 'en' | 'ko';
-type Sentences = typeof import('./korean');
+type Messages = typeof import('./korean');
 
-let korean: Sentences | null = null;
+let korean: Messages | null = null;
 
 function preferred(): Language {
   const stored = localStorage.getItem(STORED);
@@ -14,20 +14,20 @@ function preferred(): Language {
   return navigator.language.startsWith('ko') ? 'ko' : 'en';
 }
 
-class Words {
+class I18n {
   language = $state<Language>('en');
 
   /** Return the message of a key in the selected language. */
-  get(word: Word): string {
+  get(word: MessageKey): string {
     return this.of('page', english)[word];
   }
 
-  /** The sentences of a part of the page in the language of this reader. */
-  of<Part extends keyof Sentences>(part: Part, sentences: Sentences[Part]): Sentences[Part] {
+  /** Return the messages of a part of the page in the selected language. */
+  of<Part extends keyof Messages>(part: Part, sentences: Messages[Part]): Messages[Part] {
     return this.language === 'ko' && korean !== null ? korean[part] : sentences;
   }
 
-  /** Load this reader's language. Without its file the page is in English, rather than empty. */
+  /** Load the preferred language. If its file cannot be loaded, the page is in English. */
   begin(): Promise<boolean> {
     return this.#use(preferred());
   }
@@ -48,4 +48,4 @@ class Words {
   }
 }
 
-export const words = new Words();
+export const i18n = new I18n();
