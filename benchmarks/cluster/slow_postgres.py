@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class SlowPostgres(NamedTuple):
 
 
 @contextmanager
-def slow_postgres() -> Iterator[SlowPostgres]:
+def slow_postgres() -> Generator[SlowPostgres]:
     """Start a PostgreSQL with an empty database in a temporary directory; stop it and remove its files at the end."""
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
         folder = Path(name)

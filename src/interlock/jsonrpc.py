@@ -88,13 +88,13 @@ _decoder = msgspec.json.Decoder(_Message)
 class Rpc:
     """One connection. `run` reads until the agent's output ends, and awaits callbacks in the order of the lines."""
 
-    def __init__(self, process: Pipes, notified: Notify, asked: Ask, *, serves: bool = False) -> None:
+    def __init__(self, process: Pipes, notified: Notify, question: Ask, *, serves: bool = False) -> None:
         """Create the connection. With `serves` the peer is a client, which waits for an answer to each line: a line
         that cannot be read is answered by an error without an id. An agent's output may have lines of other kinds."""
         self._process = process
         self._serves = serves
         self._notified = notified
-        self._asked = asked
+        self._asked = question
         self._pending: dict[int, asyncio.Future[bytes]] = {}
         self._then: dict[int, Callable[[], None]] = {}
         self._next_id = 0

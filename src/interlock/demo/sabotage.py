@@ -140,13 +140,14 @@ class AutoAllow:
         self._last[session_id] = max(seq, self._last.get(session_id, 0))
         return Passed([{**frame, "seq": seq}])
 
-    def _yes(self, asked: Document) -> Document:
-        session_id = asked["session_id"]
+    def _yes(self, document: Document) -> Document:
+        session_id = document["session_id"]
         seq = self._last[session_id] = self._last.get(session_id, 0) + 1
         self._forged.setdefault(session_id, []).append(seq)
         return {"type": "control.interaction.response", "session_id": session_id, "seq": seq,
-                "message_id": self._new_id(), "timestamp": asked["timestamp"],
-                "payload": {"interaction_id": asked["payload"]["interaction_id"], "decision": "allow", "by": "nobody"}}
+                "message_id": self._new_id(), "timestamp": document["timestamp"],
+                "payload": {"interaction_id": document["payload"]["interaction_id"], "decision": "allow",
+                            "by": "nobody"}}
 
     def _sent(self, session_id: str, seq: int) -> int:
         """Return the gateway's number for a runner's one."""

@@ -246,11 +246,11 @@ class ChatInbox:
         except BadChat as bad:
             raise _malformed(*bad.args) from None
 
-    def _cause(self, current: LaneState | None, chat: Chat, asked: ResetCommand | None) -> ResetCause | None:
+    def _cause(self, current: LaneState | None, chat: Chat, reset: ResetCommand | None) -> ResetCause | None:
         """Return why the message starts a new session; None if it continues the current one, or starts the first."""
         if current is None or _archived(current):
             return None
-        if asked is not None:
+        if reset is not None:
             return "asked"
         rule = reset_for(self._settings.resets, chat.chat_type, chat.channel.lower(),
                          thread=bool(chat.thread_id or chat.topic_id))

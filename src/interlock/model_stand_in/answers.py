@@ -74,43 +74,43 @@ class HttpFailure:
     """Whether a retry is allowed."""
 
 
-def answer(asked: ModelPrompt, before: int = 0) -> ModelAnswer | HttpFailure:
+def answer(request: ModelPrompt, before: int = 0) -> ModelAnswer | HttpFailure:
     """Return the answer to a request; `before` is the number of earlier requests with the same prompt."""
-    outcome = _answer(asked, before)
-    if isinstance(outcome, ModelAnswer) and asked.tokens is not None:
-        return replace(outcome, tokens=asked.tokens)
+    outcome = _answer(request, before)
+    if isinstance(outcome, ModelAnswer) and request.tokens is not None:
+        return replace(outcome, tokens=request.tokens)
     return outcome
 
 
-def _answer(asked: ModelPrompt, before: int) -> ModelAnswer | HttpFailure:
-    if asked.side:
+def _answer(request: ModelPrompt, before: int) -> ModelAnswer | HttpFailure:
+    if request.side:
         # A title or a summary repeats the person's words, which must control only the turn, not a side request.
-        how = SUMMARY.search(asked.prompt)
+        how = SUMMARY.search(request.prompt)
         return ModelAnswer((SIDE_ANSWER,), ends=how is not None and how[1] == "ends",
                            length=how is not None and how[1] == "length")
-    if (flush := FLUSH.search(asked.prompt)) is not None:
-        return _flushing(asked, flush[1])
-    script = read_script(asked.prompt)
+    if (flush := FLUSH.search(request.prompt)) is not None:
+        return _flushing(request, flush[1])
+    script = read_script(request.prompt)
     if script.overflow:
         return HttpFailure(400, overflow=True)
-    if script.room_chars is not None and asked.size > script.room_chars:
+    if script.room_chars is not None and request.size > script.room_chars:
         return HttpFailure(400, overflow=True)
     if script.flaky is not None and before < script.flaky[1]:
         return HttpFailure(script.flaky[0], again=True)
     if script.empty:
         return ModelAnswer(())
     if script.state:
-        return ModelAnswer((_state(asked),))
+        return ModelAnswer((_state(request),))
     if script.fail_status is not None:
         return HttpFailure(script.fail_status)
-    if script.delegated is not None and asked.results == 0:
-        return _delegating(asked, script.delegated)
-    if script.action is not None and asked.results == 0:
-        return _doing(asked, *script.action)
-    if script.question is not None and asked.results == 0:
-        return _asking(asked, script.question)
-    if asked.results < len(script.calls) * script.many:
-        return _calling(asked, script)
+    if script.delegated is not None and request.results == 0:
+        return _delegating(request, script.delegated)
+    if script.action is not None and request.results == 0:
+        return _doing(request, *script.action)
+    if script.question is not None and request.results == 0:
+        return _asking(request, script.question)
+    if request.results < len(script.calls) * script.many:
+        return _calling(request, script)
     if script.calls or script.action is not None or script.delegated is not None or script.question is not None:
         return ModelAnswer(words_as_chunks(AFTER_TOOL), delay_seconds=script.delay_seconds)
     return ModelAnswer(_texts(script) or (() if script.hangs or script.cut else (GREETING,)),
@@ -118,47 +118,47 @@ def _answer(asked: ModelPrompt, before: int) -> ModelAnswer | HttpFailure:
                        ends=script.ends, length=script.length)
 
 
-def _flushing(asked: ModelPrompt, path: str) -> ModelAnswer:
-    if asked.results or all(tool.name != "write" for tool in asked.tools):
+def _flushing(request: ModelPrompt, path: str) -> ModelAnswer:
+    if request.results or all(tool.name != "write" for tool in request.tools):
         return ModelAnswer((SILENT,))
     return ModelAnswer((), (ModelCall("write", compact({"path": path, "content": "what must last\n"})),))
 
 
-def _state(asked: ModelPrompt) -> str:
-    mode = "plan" if "Plan only" in asked.system else "default"
-    last = asked.system.rsplit(None, 1)[-1] if asked.system else ""
-    state = f"mode={mode} model={asked.model} effort={asked.effort} system={last}"
-    return state if asked.prompt == "state" else f"{state} loaded={'yes' if asked.earlier else 'no'}"
+def _state(request: ModelPrompt) -> str:
+    mode = "plan" if "Plan only" in request.system else "default"
+    last = request.system.rsplit(None, 1)[-1] if request.system else ""
+    state = f"mode={mode} model={request.model} effort={request.effort} system={last}"
+    return state if request.prompt == "state" else f"{state} loaded={'yes' if request.earlier else 'no'}"
 
 
-def _calling(asked: ModelPrompt, script: Script) -> ModelAnswer:
-    at = asked.results // script.many
+def _calling(request: ModelPrompt, script: Script) -> ModelAnswer:
+    at = request.results // script.many
     name, arguments = script.calls[at]
     if not name:
-        found = shell_call(asked.tools, arguments)
+        found = shell_call(request.tools, arguments)
         if found is None:
             return ModelAnswer(words_as_chunks(NO_TOOL))
         name, arguments = found[0], compact(found[1])
-    before = _texts(script) if asked.results == 0 else ()
-    thinking = script.thinks if asked.results == 0 else None
+    before = _texts(script) if request.results == 0 else ()
+    thinking = script.thinks if request.results == 0 else None
     return ModelAnswer(before, (ModelCall(name, arguments),) * script.many, script.delay_seconds, thinking,
                        ends=script.ends, length=script.length)
 
 
-def _delegating(asked: ModelPrompt, command: str) -> ModelAnswer:
-    found = delegate_call(asked.tools, f"[[tool:{command}]]")
+def _delegating(request: ModelPrompt, command: str) -> ModelAnswer:
+    found = delegate_call(request.tools, f"[[tool:{command}]]")
     return ModelAnswer(words_as_chunks(NO_TOOL)) if found is None else ModelAnswer((), (ModelCall(found[0],
                                                                                                   compact(found[1])),))
 
 
-def _doing(asked: ModelPrompt, action: str, arguments: str) -> ModelAnswer:
-    found = action_call(action, asked.tools, json.loads(arguments))
+def _doing(request: ModelPrompt, action: str, arguments: str) -> ModelAnswer:
+    found = action_call(action, request.tools, json.loads(arguments))
     return ModelAnswer(words_as_chunks(NO_TOOL)) if found is None else ModelAnswer((), (ModelCall(found[0],
                                                                                                   compact(found[1])),))
 
 
-def _asking(asked: ModelPrompt, question: str) -> ModelAnswer:
-    if all(tool.name != "AskUserQuestion" for tool in asked.tools):
+def _asking(request: ModelPrompt, question: str) -> ModelAnswer:
+    if all(tool.name != "AskUserQuestion" for tool in request.tools):
         return ModelAnswer(words_as_chunks(NO_TOOL))
     options = [{"label": label, "description": f"take {label}"} for label in ("left", "right")]
     one = {"question": question, "header": "Way", "options": options, "multiSelect": False}

@@ -81,17 +81,17 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
     return Starlette(routes=routes)
 
 
-async def _respond(form: _Form, asked: ModelPrompt, before: int, closing: asyncio.Event) -> Response:
-    outcome = answer(asked, before)
+async def _respond(form: _Form, request: ModelPrompt, before: int, closing: asyncio.Event) -> Response:
+    outcome = answer(request, before)
     if isinstance(outcome, HttpFailure):
         # Some SDKs would otherwise retry for minutes; the test expects the failure that it requested.
         headers = {} if outcome.again else {"x-should-retry": "false"}
         return JSONResponse(form.failure(outcome), outcome.status, headers=headers)
-    if asked.stream:
-        pieces = _spaced(form.stream(outcome, asked.model), outcome, closing)
+    if request.stream:
+        pieces = _spaced(form.stream(outcome, request.model), outcome, closing)
         return StreamingResponse(pieces, media_type="text/event-stream")
     await _pause(outcome.whole_delay, closing)
-    return JSONResponse(form.whole(outcome, asked.model))
+    return JSONResponse(form.whole(outcome, request.model))
 
 
 async def _spaced(pieces: Iterator[StreamPiece], answer: ModelAnswer, closing: asyncio.Event) -> AsyncIterator[bytes]:

@@ -127,18 +127,18 @@ class LaneReads(StreamReads, Protocol):
             self.controls(session_id, tenant_id, 0), self.transcript_pending((session_id, tenant_id)))
         return StoredLane(session, commands, approvals, ids, controls, [line.entry_id for line in pending])
 
-    async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
+    async def lane_histories(self, questions: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
         """Answer each question, with at most `events` events and `seals` sealing records. A networked store reads all
         in one round trip."""
-        return [await self._lane_history(one, events, seals) for one in asked]
+        return [await self._lane_history(one, events, seals) for one in questions]
 
-    async def _lane_history(self, asked: LaneQuestion, events: int, seals: int) -> LaneHistory:
+    async def _lane_history(self, question: LaneQuestion, events: int, seals: int) -> LaneHistory:
         tail, sealing, about = await asyncio.gather(
-            self.events(asked.tenant_id, asked.stream, asked.after, events)
-            if asked.after is not None else _no_events(),
-            self.audit_seals(asked.tenant_id, asked.seals_of, seals),
-            asyncio.gather(*(self.audit_about(asked.tenant_id, one) for one in asked.subjects)))
-        return LaneHistory(tail, dict(zip(asked.subjects, about, strict=True)), sealing)
+            self.events(question.tenant_id, question.stream, question.after, events)
+            if question.after is not None else _no_events(),
+            self.audit_seals(question.tenant_id, question.seals_of, seals),
+            asyncio.gather(*(self.audit_about(question.tenant_id, one) for one in question.subjects)))
+        return LaneHistory(tail, dict(zip(question.subjects, about, strict=True)), sealing)
 
 
 async def _no_events() -> list[Event]:

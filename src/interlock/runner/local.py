@@ -150,7 +150,7 @@ async def _answer(sessions: RunnerSessions, reload: Reread, line: bytes) -> Hand
     return Handover(ok=True)
 
 
-async def ask(directory: Path, asked: Take | Reload) -> Handover:
+async def ask(directory: Path, question: Take | Reload) -> Handover:
     """Send a request to the runner that works on `directory`. Raises NoRunner and TimeoutError."""
     try:
         path = (directory / PLACE_FILE).read_text("utf-8")
@@ -158,7 +158,7 @@ async def ask(directory: Path, asked: Take | Reload) -> Handover:
     except (OSError, ValueError) as error:
         raise NoRunner(f"No runner works on {directory}.") from error
     try:
-        writer.write(msgspec.json.encode(asked) + b"\n")
+        writer.write(msgspec.json.encode(question) + b"\n")
         async with asyncio.timeout(ANSWER_S):
             line = await reader.readline()
     finally:

@@ -74,10 +74,10 @@ class SessionState(msgspec.Struct, kw_only=True):
         if controller and "" in self.handled_seqs:
             self.note_handled(controller, self.handled_seqs.pop(""))
 
-    def begin_opening(self, asked: p.SessionOpen) -> None:
+    def begin_opening(self, opening: p.SessionOpen) -> None:
         """Begin to open the session as the gateway asks for it."""
-        self.opening, self.agent_id, self.workspace = "opening", asked.agent_id, asked.workspace
-        self.access = asked.workspace_access
+        self.opening, self.agent_id, self.workspace = "opening", opening.agent_id, opening.workspace
+        self.access = opening.workspace_access
 
     def resolve_workspace(self, workspace: str) -> None:
         """Replace the workspace as it was asked for by its directory."""

@@ -70,11 +70,11 @@ class Following(Generic[T]):
     since: str | None
 
 
-def follow(asked: Following[Any], retries: RetryPolicy) -> Flow[None]:
+def follow(following: Following[Any], retries: RetryPolicy) -> Flow[None]:
     """Yield what is received until the stream is over. Raises InterlockError: a refusal, or no response for too
     long."""
-    ask: RequestSpec[bytes] = RequestSpec("GET", asked.path, bytes, query=asked.query, accept=SSE,
-                                          last_event_id=asked.since)
+    ask: RequestSpec[bytes] = RequestSpec("GET", following.path, bytes, query=following.query, accept=SSE,
+                                          last_event_id=following.since)
     away = Outage()
     while True:
         reply: HttpReply | ConnectionCut = yield Open(ask)
@@ -87,7 +87,7 @@ def follow(asked: Following[Any], retries: RetryPolicy) -> Flow[None]:
                 now: float = yield Now()
                 yield Give(Reattached(now - away.since))
                 away.back()
-            reader = _Reader(asked.read, ask.last_event_id)
+            reader = _Reader(following.read, ask.last_event_id)
             why = yield from reader.read()
             ask = replace(ask, last_event_id=reader.cursor)
             away.broke(why or "the gateway ended the stream", received=reader.received)

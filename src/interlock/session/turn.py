@@ -83,16 +83,16 @@ def _check_interaction(interaction_id: str, turn: OpenTurn) -> None:
         raise Refusal(Code.INVALID_FRAME, f"{MAX_OPEN_INTERACTIONS} interactions are open already")
 
 
-def _check_tool(asked: p.ToolRequest, kind: object, turn: OpenTurn) -> None:
+def _check_tool(call: p.ToolRequest, kind: object, turn: OpenTurn) -> None:
     """Check that one more open call fits. Raises Refusal."""
-    if asked.invocation_id not in turn.tools and len(turn.tools) >= MAX_OPEN_TOOLS:
+    if call.invocation_id not in turn.tools and len(turn.tools) >= MAX_OPEN_TOOLS:
         raise Refusal(Code.INVALID_FRAME, f"{MAX_OPEN_TOOLS} tool calls are open already")
-    if sum(tool.size for tool in turn.tools.values()) + _open_tool(asked, kind).size > MAX_OPEN_TOOL_BYTES:
+    if sum(tool.size for tool in turn.tools.values()) + _open_tool(call, kind).size > MAX_OPEN_TOOL_BYTES:
         raise Refusal(Code.INVALID_FRAME, f"the open tool calls take more than {MAX_OPEN_TOOL_BYTES} bytes")
 
 
-def _open_tool(asked: p.ToolRequest, kind: object) -> OpenTool:
-    return OpenTool(asked.tool_name, bytes(asked.input), asked.title, kind if isinstance(kind, str) else None)
+def _open_tool(call: p.ToolRequest, kind: object) -> OpenTool:
+    return OpenTool(call.tool_name, bytes(call.input), call.title, kind if isinstance(kind, str) else None)
 
 
 class TurnMachine(msgspec.Struct, omit_defaults=True):

@@ -121,28 +121,28 @@ class ChosenPermission(NamedTuple):
         return InquiryReply(_selected(content[self.form.fields[0].key]))
 
 
-def inquiry_of(asked: wire.Permission, question: AgentQuestion, turn_writer: TurnWriter,
+def inquiry_of(permission: wire.Permission, question: AgentQuestion, turn_writer: TurnWriter,
                over: Callable[[], bool]) -> Inquiry:
     """Return the inquiry behind a `session/request_permission`. `question` is the request as a permission."""
-    meta = asked.tool_call.meta or {}
-    yes = [option for option in asked.options if option.kind == "allow_once"]
-    no = next((option.option_id for option in asked.options if option.kind == "reject_once"), None)
+    meta = permission.tool_call.meta or {}
+    yes = [option for option in permission.options if option.kind == "allow_once"]
+    no = next((option.option_id for option in permission.options if option.kind == "reject_once"), None)
     if meta.get("qwenInteractionKind") == "user_question" and yes:
         fields = fields_of_questions(meta.get("qwenQuestions"))
         if fields is not None:
             return AnsweredPermission(FormInquiry(fields, question, turn_writer, over), yes[0].option_id, no)
-    names = {name.replace("_", "").casefold() for name in (question.tool_name, asked.tool_call.title or "")}
+    names = {name.replace("_", "").casefold() for name in (question.tool_name, permission.tool_call.title or "")}
     if names & _ASKS_ITS_USER and len(yes) > 1:
         choices = tuple(FormOption(option.option_id, option.name or option.option_id) for option in yes)
-        field = Field("option", wire.text_of(asked.tool_call.content) or question.title, "", "choice", choices)
+        field = Field("option", wire.text_of(permission.tool_call.content) or question.title, "", "choice", choices)
         return ChosenPermission(FormInquiry([field], question, turn_writer, over), no)
     return PermissionInquiry(question, turn_writer)
 
 
-def elicited(asked: wire.Elicitation, about: AgentQuestion, turn_writer: TurnWriter, over: Callable[[], bool]
+def elicited(elicitation: wire.Elicitation, about: AgentQuestion, turn_writer: TurnWriter, over: Callable[[], bool]
              ) -> FormInquiry | None:
     """Return the form of an `elicitation/create`; None if words cannot fill it in."""
-    fields = fields_of_schema(asked.message, asked.requested_schema) if asked.mode == "form" else None
+    fields = fields_of_schema(elicitation.message, elicitation.requested_schema) if elicitation.mode == "form" else None
     return None if fields is None else FormInquiry(fields, about, turn_writer, over)
 
 

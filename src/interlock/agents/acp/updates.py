@@ -177,18 +177,18 @@ class AcpUpdates:
             return LateInquiry(lambda: self._with_input(asked, own, over))
         return await self._permission(asked, own)
 
-    async def _permission(self, asked: wire.Permission, own: wire.AskedCall) -> Inquiry | None:
-        found = await self.question(asked, own)
-        return None if found is None else inquiry_of(asked, *found, self._over(found[1]))
+    async def _permission(self, permission: wire.Permission, own: wire.AskedCall) -> Inquiry | None:
+        found = await self.question(permission, own)
+        return None if found is None else inquiry_of(permission, *found, self._over(found[1]))
 
-    async def _with_input(self, asked: wire.Permission, own: wire.AskedCall, over: Callable[[], bool]
+    async def _with_input(self, permission: wire.Permission, own: wire.AskedCall, over: Callable[[], bool]
                           ) -> Inquiry | None:
         """Return the permission once the call's whole input is reported, or at the time limit."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(INPUT_WAIT_S):
-                while not over() and not self._begun(asked.tool_call.tool_call_id):
+                while not over() and not self._begun(permission.tool_call.tool_call_id):
                     await self._reported.wait()
-        return None if over() else await self._permission(asked, own)
+        return None if over() else await self._permission(permission, own)
 
     def _begun(self, call_id: str) -> bool:
         call = self._calls.open(call_id)
@@ -198,9 +198,9 @@ class AcpUpdates:
         self._reported.set()
         self._reported = asyncio.Event()
 
-    async def _elsewhere(self, asked: wire.Permission, turn_writer: TurnWriter) -> bool:
+    async def _elsewhere(self, permission: wire.Permission, turn_writer: TurnWriter) -> bool:
         """Return whether a permission is requested under another session's id."""
-        if asked.session_id == self._session_id:
+        if permission.session_id == self._session_id:
             return False
         if not self._asked_elsewhere:
             self._asked_elsewhere = True
@@ -211,37 +211,39 @@ class AcpUpdates:
     def _over(self, turn_writer: TurnWriter) -> Callable[[], bool]:
         return lambda: self._cancelled or self._turn_writer is not turn_writer
 
-    async def _elicitation(self, asked: wire.Elicitation) -> Inquiry | None:
-        if asked.session_id != self._session_id or self._turn_writer is None:
+    async def _elicitation(self, elicitation: wire.Elicitation) -> Inquiry | None:
+        if elicitation.session_id != self._session_id or self._turn_writer is None:
             return None
-        turn_writer, call = self._turn_writer, self._calls.open(asked.tool_call_id)
+        turn_writer, call = self._turn_writer, self._calls.open(elicitation.tool_call_id)
         if call is not None:
             await self._announce(call)
         about = AgentQuestion(None if call is None else call.invocation_id, "question" if call is None else call.name,
-                              asked.message, b"{}", [])
-        form = elicited(asked, about, turn_writer, self._over(turn_writer))
+                              elicitation.message, b"{}", [])
+        form = elicited(elicitation, about, turn_writer, self._over(turn_writer))
         if form is None:
             await turn_writer.warn(Code.UNSUPPORTED_CAPABILITY, "The agent asked for something that cannot be answered "
                                    "in words, so it got no answer.")
         return form
 
-    async def question(self, asked: wire.Permission, own: wire.AskedCall) -> tuple[AgentQuestion, TurnWriter] | None:
+    async def question(
+        self, permission: wire.Permission, own: wire.AskedCall
+    ) -> tuple[AgentQuestion, TurnWriter] | None:
         """Announce the call of a `session/request_permission` and return its question; None if no prompt runs."""
         if self._turn_writer is None:
             return None
         turn_writer = self._turn_writer
-        before = self._calls.open(asked.tool_call.tool_call_id) or AcpToolCall(asked.tool_call.tool_call_id)
+        before = self._calls.open(permission.tool_call.tool_call_id) or AcpToolCall(permission.tool_call.tool_call_id)
         announced = before.input_json
         effect = read(self._reader, RequestRead(own, before, self._workspace,
-                                                self._calls.others(asked.tool_call.tool_call_id)))
-        call = self._calls.find(msgspec.structs.replace(asked.tool_call, raw_input=effect.call.raw_input),
+                                                self._calls.others(permission.tool_call.tool_call_id)))
+        call = self._calls.find(msgspec.structs.replace(permission.tool_call, raw_input=effect.call.raw_input),
                                 asks=True)
         if call is None:
             return None
         await self._announce(call)
         options = [
             Option(option.option_id, option.name or option.option_id, option.kind)
-            for option in asked.options
+            for option in permission.options
             if option.kind in _KINDS
         ]
         return _subject(effect, call, (announced, before.announced_json), options), turn_writer

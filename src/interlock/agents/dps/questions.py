@@ -33,17 +33,17 @@ class Questions:
         """Go by the features that the agent reported."""
         self._features = features
 
-    def ask(self, turn: DpsTurn, asked: p.InteractionRequest, *, cancelled: bool) -> None:
+    def ask(self, turn: DpsTurn, interaction: p.InteractionRequest, *, cancelled: bool) -> None:
         """Pass a question to the turn writer, or deny it at once. Raises InvalidFrame."""
-        if asked.interaction_type == "QUESTION" and not self._features.questions:
+        if interaction.interaction_type == "QUESTION" and not self._features.questions:
             raise InvalidFrame("$.payload.interaction_type", "is QUESTION, but the agent's session.capabilities lack "
                                "`questions`", None, Code.UNSUPPORTED_CAPABILITY)
-        question = turn.question(asked)._replace(interaction_type=asked.interaction_type,
+        question = turn.question(interaction)._replace(interaction_type=interaction.interaction_type,
                                                     takes_input=self._features.updated_input)
-        if cancelled or len(self._open) >= MAX_OPEN_QUESTIONS or asked.interaction_id in self._open:
-            self.deny(asked.interaction_id, NOT_ASKED)
+        if cancelled or len(self._open) >= MAX_OPEN_QUESTIONS or interaction.interaction_id in self._open:
+            self.deny(interaction.interaction_id, NOT_ASKED)
             return
-        interaction_id = asked.interaction_id
+        interaction_id = interaction.interaction_id
         task = self._open[interaction_id] = self._begin(self._answer(interaction_id, question, turn.turn_writer))
         task.add_done_callback(lambda _: self._remove(interaction_id, task))
 

@@ -195,14 +195,14 @@ class DpsTurn:
             # A figure in mid-turn: it counts if the agent dies before the last one (T-2).
             await self.turn_writer.usage(self._usage)
 
-    def question(self, asked: p.InteractionRequest) -> AgentQuestion:
+    def question(self, interaction: p.InteractionRequest) -> AgentQuestion:
         """Return the agent's question, as it was announced: a person must not be shown another input than the call's
         (P-2). Raises InvalidFrame."""
-        context = asked.context
-        options = [Option(option.option_id, option.label, option.kind) for option in asked.options]
+        context = interaction.context
+        options = [Option(option.option_id, option.label, option.kind) for option in interaction.options]
         input_json = bytes(context.input) if isinstance(context.input, msgspec.Raw) else None
         if context.invocation_id is None:
-            return AgentQuestion(None, context.tool_name, asked.title, input_json or EMPTY_INPUT, options)
+            return AgentQuestion(None, context.tool_name, interaction.title, input_json or EMPTY_INPUT, options)
         call = self._calls.get(context.invocation_id)
         if call is None:
             raise InvalidFrame("$.payload.context.invocation_id", "names no open tool call; announce it first with "
@@ -211,7 +211,7 @@ class DpsTurn:
             raise InvalidFrame("$.payload.context.tool_name", f"is not the {call.tool_name} that was announced")
         if input_json is not None and not _same(input_json, call.input_json):
             raise InvalidFrame("$.payload.context.input", "is not the input that was announced")
-        return AgentQuestion(call.invocation_id, call.tool_name, asked.title, call.input_json, options, call.kind)
+        return AgentQuestion(call.invocation_id, call.tool_name, interaction.title, call.input_json, options, call.kind)
 
     def refuses(self, frame: Frame) -> bool:
         """Return whether this `session.error` refuses the prompt itself."""

@@ -87,20 +87,20 @@ class _Side(NamedTuple):
     gateway_id: str
 
 
-async def hand_over(asked: HandoverOrder, clock: Clock, *, dry_run: bool = False) -> TenantReport:
+async def hand_over(order: HandoverOrder, clock: Clock, *, dry_run: bool = False) -> TenantReport:
     """Move a tenant in use. Raises MoveRefused, LedgerError; then it is open at the source, as before."""
-    source = await _open(asked.source, clock)
+    source = await _open(order.source, clock)
     try:
-        target = await _open(asked.to.dsn, clock)
+        target = await _open(order.to.dsn, clock)
         try:
             if source.gateway_id == target.gateway_id:
-                raise MoveRefused(f"{shown(asked.to.dsn)} is the ledger that the tenant is moved from.")
-            if not await source.connection.fetchval(_ALONE, asked.tenant_id):
-                raise MoveRefused(f"The tenant {asked.tenant_id} is being moved by another call.")
-            return await TenantHandover(asked, clock, source, target).run(dry_run=dry_run)
+                raise MoveRefused(f"{shown(order.to.dsn)} is the ledger that the tenant is moved from.")
+            if not await source.connection.fetchval(_ALONE, order.tenant_id):
+                raise MoveRefused(f"The tenant {order.tenant_id} is being moved by another call.")
+            return await TenantHandover(order, clock, source, target).run(dry_run=dry_run)
         except asyncpg.UniqueViolationError as error:
             taken = str(getattr(error, "constraint_name", ""))
-            raise MoveRefused(f"{shown(asked.to.dsn)} has a row with the same name as one of {asked.tenant_id} "
+            raise MoveRefused(f"{shown(order.to.dsn)} has a row with the same name as one of {order.tenant_id} "
                               f"({taken}), so nothing was moved. {ANOTHER}") from error
         except (MoveRefused, LedgerError):
             raise
@@ -129,9 +129,9 @@ async def _close(side: _Side) -> None:
 class TenantHandover:
     """One move of one tenant."""
 
-    def __init__(self, asked: HandoverOrder, clock: Clock, source: _Side, target: _Side) -> None:
-        self._asked = asked
-        self._name = asked.tenant_id
+    def __init__(self, order: HandoverOrder, clock: Clock, source: _Side, target: _Side) -> None:
+        self._asked = order
+        self._name = order.tenant_id
         self._clock = clock
         self._source = source
         self._target = target

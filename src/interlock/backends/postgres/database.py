@@ -243,10 +243,10 @@ class PostgresReaders:
         if not shared.cancelled():
             shared.exception()  # The waiter may have been cancelled.
 
-    async def _once(self, sql: str, values: tuple[Any, ...], asked: _Asked | None = None) -> list[Row]:
+    async def _once(self, sql: str, values: tuple[Any, ...], pending: _Asked | None = None) -> list[Row]:
         async with self._room:
-            if asked is not None:
-                self._unsent.pop(asked, None)  # A later caller may have seen a newer commit.
+            if pending is not None:
+                self._unsent.pop(pending, None)  # A later caller may have seen a newer commit.
             if self._closed:
                 raise PostgresClosed("The ledger is closed.")
             connection = self._free.pop() if self._free else await connect(self._settings)

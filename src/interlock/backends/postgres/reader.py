@@ -70,8 +70,8 @@ class PostgresReading(SqlReading[PostgresReaders]):
     async def stored_lanes(self, lanes: Sequence[LaneName], received: int) -> dict[str, StoredLane]:
         return await stored_lanes.lanes(self._lane_readers, lanes, received, pending=not self._keeps_transcripts)
 
-    async def lane_histories(self, asked: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
-        return await stored_lanes.histories(self._lane_readers, asked, events, seals)
+    async def lane_histories(self, questions: Sequence[LaneQuestion], events: int, seals: int) -> list[LaneHistory]:
+        return await stored_lanes.histories(self._lane_readers, questions, events, seals)
 
     async def executes_since(self, tenant_id: str, actor_id: str | None, since_ms: int) -> int:
         found = await self._readers.row(queries.EXECUTES_SINCE, tenant_id, actor_id, since_ms)

@@ -50,18 +50,18 @@ def _lane(session: Row, parts: dict[str, list[Row]]) -> StoredLane:
         pending=[entry_id for _, entry_id, _ in part("pending")])
 
 
-async def histories(readers: PostgresReaders, asked: Sequence[LaneQuestion], events: int, seals: int
+async def histories(readers: PostgresReaders, questions: Sequence[LaneQuestion], events: int, seals: int
                     ) -> list[LaneHistory]:
     """See `LaneReads.lane_histories`. Raises LedgerError."""
-    if not asked:
+    if not questions:
         return []
-    read_on = [(place, one) for place, one in enumerate(asked) if one.after is not None]
+    read_on = [(place, one) for place, one in enumerate(questions) if one.after is not None]
     tails = [(place, encoded(one.stream), one.after) for place, one in read_on]
     about = [(place, encoded(one.tenant_id), encoded(subject))
-             for place, one in enumerate(asked) for subject in one.subjects]
+             for place, one in enumerate(questions) for subject in one.subjects]
     commands = [row for row in about if row[2].startswith(COMMAND_PREFIX)]
     others = [row for row in about if not row[2].startswith(COMMAND_PREFIX)]
-    sealing = [(place, encoded(one.tenant_id), one.seals_of.encode()) for place, one in enumerate(asked)]
+    sealing = [(place, encoded(one.tenant_id), one.seals_of.encode()) for place, one in enumerate(questions)]
     found = await readers.rows(queries.LANE_HISTORIES, *_columns(tails), events, *_columns(commands),
                                *_columns(others), *_columns(sealing), seals,
                                [encoded(one.tenant_id) for _, one in read_on])
@@ -69,18 +69,18 @@ async def histories(readers: PostgresReaders, asked: Sequence[LaneQuestion], eve
     for place, part, *row in found:
         of.setdefault((place, part), []).append(tuple(row))
     return [_history(one, {part: sorted(of.get((place, part), ()), key=_number)
-                           for part in ("event", "about", "seal")}) for place, one in enumerate(asked)]
+                           for part in ("event", "about", "seal")}) for place, one in enumerate(questions)]
 
 
-def _history(asked: LaneQuestion, parts: dict[str, list[Row]]) -> LaneHistory:
+def _history(question: LaneQuestion, parts: dict[str, list[Row]]) -> LaneHistory:
     """Return an answer from rows of (number, text, hash or message id, kind, time, body)."""
-    about: dict[str, list[AuditRecord]] = {one: [] for one in asked.subjects}
+    about: dict[str, list[AuditRecord]] = {one: [] for one in question.subjects}
     for row in parts["about"]:
-        about[row[1]].append(_record(asked.tenant_id, row))
+        about[row[1]].append(_record(question.tenant_id, row))
     return LaneHistory(
-        events=[Event(stream=asked.stream, n=n, kind=kind, at_ms=at_ms, body=body, message_id=message_id)
+        events=[Event(stream=question.stream, n=n, kind=kind, at_ms=at_ms, body=body, message_id=message_id)
                 for n, _, message_id, kind, at_ms, body in parts["event"]],
-        about=about, seals=[_record(asked.tenant_id, row) for row in parts["seal"]])
+        about=about, seals=[_record(question.tenant_id, row) for row in parts["seal"]])
 
 
 def _record(tenant_id: str, row: Row) -> AuditRecord:

@@ -144,8 +144,8 @@ class Approvals:
     def _cards_waiting(self, chat: Id) -> int:
         return sum(chat in asked.waiting for asked in self._places.asked.values())
 
-    def _note_if_undelivered(self, approval_id: str, asked: AskedQuestion) -> None:
-        if not asked.waiting and not asked.messages and asked.outcome is None:
+    def _note_if_undelivered(self, approval_id: str, question: AskedQuestion) -> None:
+        if not question.waiting and not question.messages and question.outcome is None:
             why = self._rejected.get(approval_id, "the config names no chat")
             self._places.undelivered[approval_id] = why
             log.error("approval_undelivered", approval=approval_id, reason=why)
@@ -189,17 +189,17 @@ class Approvals:
         elif approval is not None:
             await self._report(approval, asked)
 
-    async def _report(self, approval: Approval, asked: AskedQuestion) -> None:
+    async def _report(self, approval: Approval, question: AskedQuestion) -> None:
         """Name the chats that have its card at the gateway, unless it knows them (J-5). What fails is repeated by the
         next `_catch_up`."""
         async with self._reporting:  # Chats that are done at the same time are named in one request.
             known = self._reported.get(approval.id)
             if known is None:
                 known = [card.chat for card in approval.cards if card.service == self._bot.name]
-            order = [*(chat for chat in self._asking if chat in asked.chats),
-                     *(chat for chat in asked.chats if chat not in self._asking)]
+            order = [*(chat for chat in self._asking if chat in question.chats),
+                     *(chat for chat in question.chats if chat not in self._asking)]
             chats = list(dict.fromkeys([await self._chat_name(chat) for chat in order[:MAX_CARD_CHATS]]))
-            if not self._may_report or asked.outcome is not None or chats == known:
+            if not self._may_report or question.outcome is not None or chats == known:
                 return
             try:
                 await self._gateway.approvals.report_cards(approval.id, self._bot.name, chats)
@@ -219,7 +219,7 @@ class Approvals:
                 self._names[chat] = named((await person.whoami()).principal)[:CHAT_NAME_CHARS]
         return self._names.get(chat, str(chat)[:CHAT_NAME_CHARS])
 
-    async def _show_in(self, configured: Id, approval: Approval, asked: AskedQuestion, card: Question) -> None:
+    async def _show_in(self, configured: Id, approval: Approval, question: AskedQuestion, card: Question) -> None:
         chat_id, link = configured, link_to(self._public_url, approval.id)
         try:
             chat_id = await self._bot.open_chat(configured)
@@ -231,19 +231,19 @@ class Approvals:
         sent = self._sending[chat_id, approval.id] = asyncio.Event()
         try:
             spot = await self._spot(chat_id, approval)
-            asked.messages.append(await self._show_there(configured, spot, card))
+            question.messages.append(await self._show_there(configured, spot, card))
         except BotRejected:  # The card is sent by the next start, with a valid token.
             raise
         except ChatRefused as refusal:
             self._note_rejected(chat_id, approval, refusal)
             # Its thread may have been deleted: the session's next card begins another one.
             self._places.threads.pop(_thread_name(chat_id, approval), None)
-            if not await self._show_short(chat_id, approval, asked, link):
+            if not await self._show_short(chat_id, approval, question, link):
                 return
         finally:
             del self._sending[chat_id, approval.id]
             sent.set()
-        asked.chats.append(configured)
+        question.chats.append(configured)
 
     def _note_rejected(self, chat_id: Id, approval: Approval, refusal: ChatRefused) -> None:
         self._rejected[approval.id] = str(refusal)
@@ -259,12 +259,12 @@ class Approvals:
             await self._bot.send(spot, text)
         return await self._bot.send(spot, card.messages[-1], buttons=card.buttons)
 
-    async def _show_short(self, chat_id: Id, approval: Approval, asked: AskedQuestion, link: str | None) -> bool:
+    async def _show_short(self, chat_id: Id, approval: Approval, question: AskedQuestion, link: str | None) -> bool:
         """Send the short card outside of threads; return False if that is rejected, too."""
         spot = Spot(chat_id)
         try:
             card = short_question(approval, self._redact, link)
-            asked.messages.append(await self._show_there(chat_id, spot, card))
+            question.messages.append(await self._show_there(chat_id, spot, card))
         except BotRejected:
             raise
         except ChatRefused as refusal:
@@ -316,12 +316,12 @@ class Approvals:
         self._save()
         self._mark(asked)
 
-    def _mark(self, asked: AskedQuestion) -> None:
-        for chat in [*(spot.chat_id for spot, _ in asked.messages), *asked.waiting]:
+    def _mark(self, question: AskedQuestion) -> None:
+        for chat in [*(spot.chat_id for spot, _ in question.messages), *question.waiting]:
             self._workers.wake(chat)
 
-    def _forget_if_marked(self, approval_id: str, asked: AskedQuestion) -> None:
-        if asked.outcome is not None and not asked.messages and not asked.waiting:
+    def _forget_if_marked(self, approval_id: str, question: AskedQuestion) -> None:
+        if question.outcome is not None and not question.messages and not question.waiting:
             for kept in (self._places.asked, self._rejected, self._reported):
                 kept.pop(approval_id, None)
 
@@ -387,8 +387,8 @@ class Approvals:
         return False
 
 
-def _card_in(asked: AskedQuestion, chat: Id) -> tuple[Spot, Id] | None:
-    return next(((spot, number) for spot, number in asked.messages if spot.chat_id == chat), None)
+def _card_in(question: AskedQuestion, chat: Id) -> tuple[Spot, Id] | None:
+    return next(((spot, number) for spot, number in question.messages if spot.chat_id == chat), None)
 
 
 def _thread_name(chat_id: Id, approval: Approval) -> str:

@@ -209,9 +209,9 @@ async def vote(
         raise
 
 
-async def answer_question(link: GatewayLink, asked: Approval, text: str | None) -> Approval:
+async def answer_question(link: GatewayLink, approval: Approval, text: str | None) -> Approval:
     """Answer an agent's question, or decline with None. Raises Trouble."""
-    path = ANSWER_QUESTION.at(asked.id)
+    path = ANSWER_QUESTION.at(approval.id)
     return msgspec.json.decode(await link.send(path, {"text": text}), type=Approval)
 
 
@@ -343,16 +343,16 @@ class ApprovalPrompt:
             return None
         return _remembering(scope, shown.widths[int(chosen) - 1].width)
 
-    async def _ask_words(self, asked: Approval, answers: Answers) -> bool:
+    async def _ask_words(self, approval: Approval, answers: Answers) -> bool:
         say("the agent asks you", "bold")
-        self._show(CardReading(asked).all_rows(), asked)
-        say(elsewhere(asked), "dim")
+        self._show(CardReading(approval).all_rows(), approval)
+        say(elsewhere(approval), "dim")
         text = await self._line("Your answer (Enter for none): ", answers, lower=False)
         if text is None:
-            say(f"left open; {elsewhere(asked)}", "bold", "left open;")
+            say(f"left open; {elsewhere(approval)}", "bold", "left open;")
             return False
         try:
-            after = await answer_question(self._link, asked, text.strip() or None)
+            after = await answer_question(self._link, approval, text.strip() or None)
         except Trouble as trouble:
             if trouble.code != "Conflict":
                 raise

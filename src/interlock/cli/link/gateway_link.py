@@ -285,17 +285,17 @@ class GatewayLink:
         return await self.raw(RequestSpec(method, path, bytes, body=msgspec.json.encode(body), accept="*/*"))
 
     # --- requests of the library ---
-    async def ask(self, asked: RequestSpec[T]) -> T:
+    async def ask(self, request: RequestSpec[T]) -> T:
         """Send a request of `sdk.requests`, and return its decoded response. Raises Trouble."""
-        return understood(asked, await self.raw(asked))
+        return understood(request, await self.raw(request))
 
-    async def raw(self, asked: RequestSpec[Any]) -> bytes:
+    async def raw(self, request: RequestSpec[Any]) -> bytes:
         """Send a request of `sdk.requests`, and return its response as received, to be printed. A change is sent under
         a new idempotency key, which is the same in every retry (M-1).
 
         Raises Trouble; `Unreachable` means that it is unknown whether a change was made.
         """
-        flow = self.asking(asked.with_key("cli-" + secrets.token_hex(16)))
+        flow = self.asking(request.with_key("cli-" + secrets.token_hex(16)))
         return await self._link.drive(flow) if self._plain is None else self._plain.drive(flow)
 
     def follow(self, flow: Flow[None]) -> AsyncGenerator[Any]:
@@ -309,56 +309,56 @@ class GatewayLink:
             yield piece
 
     # --- flows ---
-    def asking(self, asked: RequestSpec[Any]) -> Flow[bytes]:
+    def asking(self, request: RequestSpec[Any]) -> Flow[bytes]:
         """Send until there is a response, and print why the request is repeated. Raises Trouble."""
         attempt = 0
         while True:
             attempt += 1
             waiting_for(f"waiting for the gateway at {self.address.url}")
-            reply: HttpReply | ConnectionCut = yield Send(asked)
-            wait_s = self._wait_s(asked, reply, attempt)
+            reply: HttpReply | ConnectionCut = yield Send(request)
+            wait_s = self._wait_s(request, reply, attempt)
             waiting_for("")
             if wait_s is None:
-                return self.accepted(asked, reply).body
+                return self.accepted(request, reply).body
             yield Rest(wait_s)
             if isinstance(reply, ConnectionCut):
                 self.find_again()
 
-    def _downloading(self, asked: RequestSpec[bytes]) -> Flow[None]:
-        self.accepted(asked, (yield Open(asked)))
+    def _downloading(self, request: RequestSpec[bytes]) -> Flow[None]:
+        self.accepted(request, (yield Open(request)))
         while True:
             piece: bytes | ConnectionCut = yield ReadMore()
             if isinstance(piece, ConnectionCut):
-                raise Trouble("Unreachable", f"The answer to {asked.path} broke off: {piece.why}.", "Try again.")
+                raise Trouble("Unreachable", f"The answer to {request.path} broke off: {piece.why}.", "Try again.")
             if not piece:
                 return
             yield Give(piece)
 
-    def accepted(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut) -> HttpReply:
+    def accepted(self, request: RequestSpec[Any], reply: HttpReply | ConnectionCut) -> HttpReply:
         """Return an answer that is not a refusal. Raises Trouble."""
         if isinstance(reply, ConnectionCut):
             raise unreachable(self.address, reply.why)
-        if not 200 <= reply.status < 300 and reply.status not in asked.also:
-            refused = refusal(reply.status, reply.body, asked.path, reply.retry_after)
+        if not 200 <= reply.status < 300 and reply.status not in request.also:
+            refused = refusal(reply.status, reply.body, request.path, reply.retry_after)
             if refused.code == "Unauthorized" and refused.remedy == PROBLEMS["Unauthorized"].hint:
                 raise Trouble(refused.code, refused.sentence, _key_remedy(self.address))
             raise refused
         return reply
 
-    def _wait_s(self, asked: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int) -> float | None:
+    def _wait_s(self, request: RequestSpec[Any], reply: HttpReply | ConnectionCut, attempt: int) -> float | None:
         """Return the delay in seconds before the request is repeated; None if this is the response. A change is
         repeated as the library does it. A read is repeated only if its response was cut off: one of several gateways
         behind one address has died, and another can respond."""
         if isinstance(reply, ConnectionCut):
-            if not asked.changes:
+            if not request.changes:
                 return RETRY_POLICY.pause(attempt) if reply.broke_off and attempt < READ_ATTEMPTS else None
             if attempt == 1:
                 say("the connection to the gateway was lost; sending it again", "bold", "lost;")
-            return retry_delay_s(asked, reply, attempt, RETRY_POLICY)
-        wait_s = retry_delay_s(asked, reply, attempt, RETRY_POLICY) if self._retries else None
+            return retry_delay_s(request, reply, attempt, RETRY_POLICY)
+        wait_s = retry_delay_s(request, reply, attempt, RETRY_POLICY) if self._retries else None
         if wait_s is None:
             return None
-        refused = refusal(reply.status, reply.body, asked.path)
+        refused = refusal(reply.status, reply.body, request.path)
         if (wait_s > WAIT_SHOWN_S or refused.code == "Unavailable") and refused.sentence not in self._shown:
             self._shown.add(refused.sentence)
             say(f"{full_sentence(refused.sentence)} Sending it again in {wait_s:.0f} s.")

@@ -80,12 +80,12 @@ def decoded(raw: bytes, kind: type[T], path: str) -> T:
         raise not_a_gateway(path, error) from None
 
 
-def understood(asked: RequestSpec[T], raw: bytes) -> T:
+def understood(request: RequestSpec[T], raw: bytes) -> T:
     """Decode the response to a request of the library. Raises Trouble if it did not come from a gateway."""
     try:
-        return asked.read(raw)
+        return request.read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise not_a_gateway(asked.path, error) from None
+        raise not_a_gateway(request.path, error) from None
 
 
 def not_a_gateway(path: str, error: Exception) -> Trouble:

@@ -73,16 +73,16 @@ class _Page(msgspec.Struct):
     next_cursor: str
 
 
-async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, Any], str]:
+async def _answer_to(link: GatewayLink, compaction: Compaction) -> tuple[dict[str, Any], str]:
     """Read the stream until the compaction is settled; returns the agent's report, {} if a hook wrote the summary, and
     the gateway's statement. A report alone settles nothing: the gateway may drop it. Raises Trouble if the compaction
     failed, or does not end in time."""
-    until, cursor, report, waits = time.monotonic() + REPORT_TIMEOUT_S, asked.cursor, dict[str, Any](), False
+    until, cursor, report, waits = time.monotonic() + REPORT_TIMEOUT_S, compaction.cursor, dict[str, Any](), False
     while time.monotonic() < until:
-        page = await link.read(GET_FRAMES.at(asked.session_id), _Page, {"since": cursor, "wait": POLL_S})
+        page = await link.read(GET_FRAMES.at(compaction.session_id), _Page, {"since": cursor, "wait": POLL_S})
         cursor = page.next_cursor
         for event in page.events:
-            if event.notice is not None and event.notice.code == "Compacted" and (report or not asked.message_id):
+            if event.notice is not None and event.notice.code == "Compacted" and (report or not compaction.message_id):
                 return report, event.notice.message
             if event.notice is not None and event.notice.code == "CompactionFailed":
                 raise Trouble("COMPACTION_FAILED", event.notice.message)
@@ -96,9 +96,9 @@ async def _answer_to(link: GatewayLink, asked: Compaction) -> tuple[dict[str, An
                     waits = False
                     continue
                 raise Trouble("AgentExited", f"The session was closed: {frame.payload.get('reason')}.",
-                              f"Look at it with: interlock sessions {asked.session_id}")
+                              f"Look at it with: interlock sessions {compaction.session_id}")
             if frame is not None and frame.type == "session.compacted" \
-                    and frame.payload.get("request_id") == asked.request_id:
+                    and frame.payload.get("request_id") == compaction.request_id:
                 report = frame.payload
     raise Trouble("Timeout", f"The agent has not answered within {REPORT_TIMEOUT_S:.0f} s; it may still.",
-                  f"Look at it with: interlock sessions {asked.session_id}")
+                  f"Look at it with: interlock sessions {compaction.session_id}")

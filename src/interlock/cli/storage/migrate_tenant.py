@@ -34,13 +34,13 @@ class MoveRequest(NamedTuple):
     dry_run: bool
 
 
-def migrate_tenant(asked: MoveRequest, *, json: bool) -> int:
+def migrate_tenant(request: MoveRequest, *, json: bool) -> int:
     """Move the tenant, and print what was moved. Raises Trouble."""
-    if asked.to_state is None or not (asked.to_state / KEY_NAME).is_file():
+    if request.to_state is None or not (request.to_state / KEY_NAME).is_file():
         raise usage("Moving a tenant needs the signing key of the destination's gateways.",
                     f"Name a directory that has their {KEY_NAME} with --to-state.")
     try:
-        moved = asyncio.run(_move(asked, asked.to_state))
+        moved = asyncio.run(_move(request, request.to_state))
     except AlreadyRunning as error:
         raise Trouble("Conflict", str(error)) from None
     except (MoveRefused, LedgerError, KeyUnusable, OSError) as error:
@@ -50,7 +50,7 @@ def migrate_tenant(asked: MoveRequest, *, json: bool) -> int:
         return ExitStatus.DONE
     counted = (f"{sum(moved.rows.values())} rows of {sum(map(bool, moved.rows.values()))} tables, "
                f"{moved.audit_records} audit records with the root {moved.audit_root}")
-    if asked.dry_run:
+    if request.dry_run:
         print_sentence(f"would move {moved.tenant_id} to {moved.to}: {counted}")
         return ExitStatus.DONE
     print_sentence(f"moved {moved.tenant_id} to {moved.to}: {counted}, checked on both sides")
@@ -64,13 +64,14 @@ def migrate_tenant(asked: MoveRequest, *, json: bool) -> int:
     return ExitStatus.DONE
 
 
-async def _move(asked: MoveRequest, to_state: Path) -> TenantReport:
+async def _move(request: MoveRequest, to_state: Path) -> TenantReport:
     clock = SystemClock()
-    to = Destination(asked.to, asked.place or shown(asked.to), load_or_make_key(to_state))
-    if asked.store is not None and await at_work(asked.store):
-        return await hand_over(HandoverOrder(asked.store, asked.state, asked.tenant, to), clock, dry_run=asked.dry_run)
-    source = await open_source(asked.state, asked.store, clock)
+    to = Destination(request.to, request.place or shown(request.to), load_or_make_key(to_state))
+    if request.store is not None and await at_work(request.store):
+        order = HandoverOrder(request.store, request.state, request.tenant, to)
+        return await hand_over(order, clock, dry_run=request.dry_run)
+    source = await open_source(request.state, request.store, clock)
     try:
-        return await move_tenant(source, asked.state, asked.tenant, to, clock, dry_run=asked.dry_run)
+        return await move_tenant(source, request.state, request.tenant, to, clock, dry_run=request.dry_run)
     finally:
         await source.close()

@@ -280,21 +280,21 @@ class Screen:
         self._open = None if text.endswith("\n") else stream
 
     # --- tools ---
-    def _tool_request(self, asked: p.ToolRequest) -> None:
+    def _tool_request(self, call: p.ToolRequest) -> None:
         self._write_prose(self._prose.rest())  # Text written before the call is above it.
-        self._tools[asked.invocation_id] = asked.tool_name
+        self._tools[call.invocation_id] = call.tool_name
         if self._detail != "off":
-            raw = bytes(asked.input)
-            words = summary(asked.tool_name, raw, asked.title)
-            name = f"▸ {asked.tool_name}:" if words else f"▸ {asked.tool_name}"
+            raw = bytes(call.input)
+            words = summary(call.tool_name, raw, call.title)
+            name = f"▸ {call.tool_name}:" if words else f"▸ {call.tool_name}"
             self.remark(f"{name} {words}".rstrip(), "cyan", name)
             shown = not self._is_shell and len(raw) <= MAX_DIFFED_BYTES
-            diff = diffs_of(lines(ReceivedRequest(asked.tool_name, raw), CONTEXT_LINES)) if shown else []
+            diff = diffs_of(lines(ReceivedRequest(call.tool_name, raw), CONTEXT_LINES)) if shown else []
             if diff:
-                self._edits[asked.invocation_id] = diff
+                self._edits[call.invocation_id] = diff
 
-    def _asked(self, asked: p.InteractionRequest) -> None:
-        self._edits.pop(asked.context.invocation_id or "", None)
+    def _asked(self, interaction: p.InteractionRequest) -> None:
+        self._edits.pop(interaction.context.invocation_id or "", None)
 
     def _diff(self, invocation_id: str) -> None:
         """Show what a tool changed, folded (Y-2)."""

@@ -57,13 +57,13 @@ class LandingRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
         return len(self.files) + self.not_listed < self.changes
 
 
-def landing_request(asked: ReceivedRequest) -> LandingRequest | None:
+def landing_request(request: ReceivedRequest) -> LandingRequest | None:
     """Parse the question; None if the request is another one, or has members that its card would not show."""
-    if asked.tool_name != LANDING:
+    if request.tool_name != LANDING:
         return None
     try:
-        json.loads(asked.input, object_pairs_hook=_once)
-        return msgspec.json.decode(asked.input, type=LandingRequest)
+        json.loads(request.input, object_pairs_hook=_once)
+        return msgspec.json.decode(request.input, type=LandingRequest)
     except (ValueError, RecursionError, msgspec.MsgspecError):
         return None
 

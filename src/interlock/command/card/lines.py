@@ -31,21 +31,21 @@ class CardLine(NamedTuple):
     style: Style = "plain"
 
 
-def title(asked: ReceivedRequest) -> str:
+def title(request: ReceivedRequest) -> str:
     """Return the title of the action itself, from the input: the command line, the file with its lines, the address
     (Y-1)."""
-    found = parts(asked)
-    if (landing := landing_request(asked)) is not None:
+    found = parts(request)
+    if (landing := landing_request(request)) is not None:
         return one_line(_landing_title(landing, _landing_edits(found)), TITLE_CHARS)
     if found.lines:
         return one_line(f"$ {found.lines[0]}", TITLE_CHARS)
     if found.edits:
-        return one_line(_edited(asked, found.edits), TITLE_CHARS)
-    name = visible(asked.tool_name)
+        return one_line(_edited(request, found.edits), TITLE_CHARS)
+    name = visible(request.tool_name)
     if found.urls:
         return one_line(f"{name} {found.urls[0]}", TITLE_CHARS)
-    if asked.described:
-        described = asked.title or next(iter(found.shown), "")
+    if request.described:
+        described = request.title or next(iter(found.shown), "")
         return one_line(f"{name}, described as: {described}" if described else name, TITLE_CHARS)
     if found.paths:
         return one_line(f"{name} {found.paths[0]}", TITLE_CHARS)
@@ -83,36 +83,36 @@ def budget_title(hold: BudgetHold) -> str:
                     "more?", TITLE_CHARS)
 
 
-def agents_words(asked: ReceivedRequest) -> str:
+def agents_words(request: ReceivedRequest) -> str:
     """Return the agent's own description of its request, on one line; empty if that adds nothing to the title."""
-    landing = landing_request(asked)
-    if landing is not None and asked.title == landing.runners_title:
+    landing = landing_request(request)
+    if landing is not None and request.title == landing.runners_title:
         return ""
-    found = parts(asked)
-    described = [text for text in dict.fromkeys([asked.title, *found.words]) if text.strip()]
-    shown = {*found.lines, asked.tool_name, title(asked), *found.urls, *found.paths}
+    found = parts(request)
+    described = [text for text in dict.fromkeys([request.title, *found.words]) if text.strip()]
+    shown = {*found.lines, request.tool_name, title(request), *found.urls, *found.paths}
     return one_line(" · ".join(text for text in described if text not in shown), WORDS_CHARS)
 
 
-def lines(asked: ReceivedRequest, context: int | None = None) -> list[CardLine]:
+def lines(request: ReceivedRequest, context: int | None = None) -> list[CardLine]:
     """Return the complete request: its command, its diff, then every member that these do not show. `context` limits
     the unchanged lines around a change, for a report of what has run: a question has all of them."""
-    found = parts(asked)
-    if (landing := landing_request(asked)) is not None:
+    found = parts(request)
+    if (landing := landing_request(request)) is not None:
         shown = _landing_lines(landing, _landing_edits(found))
         texts = [text for text in found.shown if not text.startswith(_DIFF)]
-        described = [asked.title] if asked.title not in ("", landing.runners_title) else []
+        described = [request.title] if request.title not in ("", landing.runners_title) else []
     else:
         shown = [*_commands(found), *(line for edit in found.edits for line in _edit(edit, context))]
         shown += [line for member in found.rest for text in labelled(*member) for line in _split(text)]
-        described, texts = _descriptions(asked, found), found.shown
+        described, texts = _descriptions(request, found), found.shown
     shown += [line for text in described for line in _quoted(text)]
     shown += [line for text in texts for line in _split(text)]
     if found.unreadable is not None:
         shown += [CardLine("The input is not a JSON object:", "note"), *_split(found.unreadable)]
-    if asked.locations:
-        shown += [line for path in asked.locations for line in _split(f"at {path}")]
-    if asked.described:
+    if request.locations:
+        shown += [line for path in request.locations for line in _split(f"at {path}")]
+    if request.described:
         shown.insert(0, CardLine("The agent does not send its input; this is what it says of it.", "note"))
     return shown
 
@@ -188,10 +188,10 @@ def _landing_edits(found: Parts) -> list[FileEdit]:
     return [*found.edits, *(FileEdit(head.removeprefix(_DIFF), body, patch=True) for head, _, body in diffs)]
 
 
-def _descriptions(asked: ReceivedRequest, found: Parts) -> list[str]:
+def _descriptions(request: ReceivedRequest, found: Parts) -> list[str]:
     """Return the agent's own words, complete, without those that repeat what the request shows."""
-    known = {*found.lines, *found.urls, *found.paths, asked.tool_name, title(asked)}
-    first = [] if asked.title in known else [asked.title]
+    known = {*found.lines, *found.urls, *found.paths, request.tool_name, title(request)}
+    first = [] if request.title in known else [request.title]
     return [text for text in dict.fromkeys([*first, *found.words]) if text.strip()]
 
 
@@ -244,13 +244,13 @@ def _split(text: str, style: Style = "plain") -> list[CardLine]:
     return [CardLine(line, style) for line in visible(text).split("\n")]
 
 
-def _edited(asked: ReceivedRequest, edits: list[FileEdit]) -> str:
+def _edited(request: ReceivedRequest, edits: list[FileEdit]) -> str:
     paths = list(dict.fromkeys(edit.path for edit in edits))
     added = sum(_count(edit, "added") for edit in edits)
     removed = sum(_count(edit, "removed") for edit in edits)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     verb = "write" if all(edit.old is None and not edit.patch for edit in edits) else "edit"
-    name = f" · tool {asked.tool_name}" if asked.tool_name.lower() not in (verb, "unknown") else ""
+    name = f" · tool {request.tool_name}" if request.tool_name.lower() not in (verb, "unknown") else ""
     return f"{verb} {paths[0]}{more} (+{added} −{removed}){name}"
 
 

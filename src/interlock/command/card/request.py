@@ -76,16 +76,16 @@ _EDITOR = frozenset({"create", "str_replace", "insert", "view", "undo_edit"})
 """Values of a text editor's `command`, which no shell gets."""
 
 
-def parts(asked: ReceivedRequest) -> Parts:
+def parts(request: ReceivedRequest) -> Parts:
     """Split a request into its parts. Never raises."""
     found = Parts()
-    members = _members(asked.input)
+    members = _members(request.input)
     if members is None:
-        found.unreadable = asked.input.decode("utf-8", "backslashreplace")
+        found.unreadable = request.input.decode("utf-8", "backslashreplace")
     else:
         _read(found, members)
-    if asked.content:
-        _content(found, asked.content)
+    if request.content:
+        _content(found, request.content)
     return found
 
 

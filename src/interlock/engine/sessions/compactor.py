@@ -288,9 +288,9 @@ async def ask_to_compact(
     return asked
 
 
-async def _check_effect(shell: LaneShell, asked: compaction.RequestedCompaction) -> None:
+async def _check_effect(shell: LaneShell, requested: compaction.RequestedCompaction) -> None:
     """Check that the request is where viewers will read it, before reporting it (V-2). Raises Problem."""
     state = shell.lane.state
-    events = await shell.lanes.ledger.events(state.tenant_id, session_stream(state.session_id), asked.n - 1, 1)
-    if not any(asked.message_id.encode() in event.body for event in events) and asked.message_id:
+    events = await shell.lanes.ledger.events(state.tenant_id, session_stream(state.session_id), requested.n - 1, 1)
+    if not any(requested.message_id.encode() in event.body for event in events) and requested.message_id:
         raise Problem("Unavailable", f"The compaction of session {state.session_id} cannot be seen yet")

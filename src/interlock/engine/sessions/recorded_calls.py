@@ -183,11 +183,11 @@ async def _calls(record: SessionRecordSource, session_id: str) -> AsyncIterator[
                 pass
 
 
-def _recorded(asked: _Asked, answer: _Answer) -> RecordedCall:
+def _recorded(pending: _Asked, answer: _Answer) -> RecordedCall:
     if not answer.decision:  # It was held.
-        return RecordedCall(*asked, "ask", "a person was asked")
+        return RecordedCall(*pending, "ask", "a person was asked")
     was = "allow" if answer.decision == "allow" else "deny"
-    return RecordedCall(*asked, was, answer.by.removeprefix("policy:"))
+    return RecordedCall(*pending, was, answer.by.removeprefix("policy:"))
 
 
 def _subject(session: Session, call: RecordedCall, command: Command | None) -> PolicySubject:

@@ -115,41 +115,41 @@ class AgentOperations:
         """The tasks that this request has read, by the cursor that they start at."""
 
     # --- sending ---
-    async def send(self, asked: SendRequest) -> dict[str, Any]:
+    async def send(self, request: SendRequest) -> dict[str, Any]:
         """`SendMessage`: return the task, once it has ended or waits for a person. Raises A2AError."""
-        sent = await self._sent(asked)
+        sent = await self._sent(request)
         command = sent.command
-        if not asked.configuration.return_immediately:
+        if not request.configuration.return_immediately:
             try:
                 async with asyncio.timeout(BLOCKING_MAX_S):
                     command = await self._settled(command)
             except TimeoutError:
                 command = await self._command(command.id)
-        return {"task": await self._task(command, asked.configuration.history_length)}
+        return {"task": await self._task(command, request.configuration.history_length)}
 
-    async def stream(self, asked: SendRequest) -> AsyncGenerator[Update]:
+    async def stream(self, request: SendRequest) -> AsyncGenerator[Update]:
         """`SendStreamingMessage`: yield the task, then its updates until it has ended. Raises A2AError."""
-        sent = await self._sent(asked)
-        async with aclosing(self._updates(sent.command, sent.since, asked.configuration.history_length)) as updates:
+        sent = await self._sent(request)
+        async with aclosing(self._updates(sent.command, sent.since, request.configuration.history_length)) as updates:
             async for update in updates:
                 yield update
 
-    async def _sent(self, asked: SendRequest) -> SentMessage:
-        config = asked.configuration.task_push_notification_config
+    async def _sent(self, request: SendRequest) -> SentMessage:
+        config = request.configuration.task_push_notification_config
         if config is not None:
             await self._push.check(config)
-        sent = await self._passed_on(asked)
+        sent = await self._passed_on(request)
         if config is not None:
             await self._push.put(sent.command, config)
         return sent
 
-    async def _passed_on(self, asked: SendRequest) -> SentMessage:
-        message = asked.message
+    async def _passed_on(self, request: SendRequest) -> SentMessage:
+        message = request.message
         if message.task_id:
             return SentMessage(await self._answered(message), "")
         key = message.message_id if _KEY.fullmatch(message.message_id) else f"a2a-{_digest(message.message_id)}"
         target: dict[str, Any] = {"agent_id": self._agent_id}
-        options = asked.metadata.interlock
+        options = request.metadata.interlock
         since: str | None = None
         if (session := await self._session(message.context_id)) is not None:
             target["session_id"] = session.session_id
@@ -203,54 +203,54 @@ class AgentOperations:
         return await self._command(command.id)
 
     # --- tasks ---
-    async def get(self, asked: TaskRequest) -> dict[str, Any]:
+    async def get(self, request: TaskRequest) -> dict[str, Any]:
         """`GetTask`. Raises A2AError."""
-        return await self._task(await self._command(asked.id), asked.history_length)
+        return await self._task(await self._command(request.id), request.history_length)
 
-    async def cancel(self, asked: TaskRequest) -> dict[str, Any]:
+    async def cancel(self, request: TaskRequest) -> dict[str, Any]:
         """`CancelTask`: return the task, which may not have ended yet. Raises A2AError."""
-        command = await self._command(asked.id)
+        command = await self._command(request.id)
         if STATES[command.state] in TERMINAL:
             raise A2AError("TASK_NOT_CANCELABLE", f"The task {command.id} has ended: {command.state}.")
         body = {"type": "cancel", "target": {"command_id": command.id}, "reason": "canceled over A2A"}
         await self._api.change(Command, "/v1/commands", body, f"a2a-cancel-{command.id}")
-        return await self._task(await self._command(command.id), asked.history_length)
+        return await self._task(await self._command(command.id), request.history_length)
 
-    async def subscribe(self, asked: TaskRequest) -> AsyncGenerator[Update]:
+    async def subscribe(self, request: TaskRequest) -> AsyncGenerator[Update]:
         """`SubscribeToTask`: yield the current task, then its updates. Raises A2AError."""
-        command = await self._command(asked.id)
+        command = await self._command(request.id)
         if STATES[command.state] in TERMINAL:
             raise A2AError("UNSUPPORTED_OPERATION", f"The task {command.id} has ended: {command.state}. Get it.")
-        async with aclosing(self._updates(command, "", asked.history_length)) as updates:
+        async with aclosing(self._updates(command, "", request.history_length)) as updates:
             async for update in updates:
                 yield update
 
-    async def listed(self, asked: ListRequest) -> dict[str, Any]:
+    async def listed(self, request: ListRequest) -> dict[str, Any]:
         """`ListTasks`: return the last changed first, within each LISTED_MAX tasks that started last. Raises
         A2AError."""
-        if asked.status and asked.status not in STATES.values():
+        if request.status and request.status not in STATES.values():
             raise A2AError("INVALID_PARAMS", f"`status` is one of {', '.join(sorted(set(STATES.values())))}.")
-        session = await self._session(asked.context_id)
-        if asked.context_id and session is None:
+        session = await self._session(request.context_id)
+        if request.context_id and session is None:
             return {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0}
         session_id = session.session_id if session is not None else None
         pending = await self._pending(agent=self._agent_id, session=session_id)
-        place = ListPlace.read(asked.page_token)
+        place = ListPlace.read(request.page_token)
         tasks: list[dict[str, Any]] = []
         while True:
             window = await self._window(session_id, place.begins)
             behind = [one for one in window.tasks if place.after is None or _changed(one) < place.after]
             for number, command in enumerate(behind, 1):
-                if (task := await self._listed(command, asked, pending)) is not None:
+                if (task := await self._listed(command, request, pending)) is not None:
                     tasks.append(task)
-                if len(tasks) == asked.page_size:
+                if len(tasks) == request.page_size:
                     place = (ListPlace(place.begins, _changed(command)) if number < len(behind)
                              else ListPlace(window.next, None) if window.next is not None else None)
                     return await self._page(tasks, place, session_id)
             if window.next is None:
                 return await self._page(tasks, None, session_id)
             place = ListPlace(window.next, None)
-            if not asked.status and not asked.status_timestamp_after:
+            if not request.status and not request.status_timestamp_after:
                 continue
             return await self._page(tasks, place, session_id)  # Tasks excluded by a filter are read in steps.
 
@@ -275,33 +275,34 @@ class AgentOperations:
         self._windows[begins] = TaskWindow(sorted(found, key=_changed, reverse=True), cursor)
         return self._windows[begins]
 
-    async def _listed(self, command: Command, asked: ListRequest, pending: list[Approval]) -> dict[str, Any] | None:
+    async def _listed(self, command: Command, request: ListRequest, pending: list[Approval]) -> dict[str, Any] | None:
         """Return the task if it matches. A list of commands has no prompts: they are read if history is requested."""
         waiting = _of(command, pending)
-        if asked.status not in ("", state_of(command, waiting)) or command.updated_at < asked.status_timestamp_after:
+        if (request.status not in ("", state_of(command, waiting))
+                or command.updated_at < request.status_timestamp_after):
             return None
-        if asked.history_length:
+        if request.history_length:
             command = await self._command(command.id)
         return task_of(command, await self._context(command), waiting, self.origin,
-                       history_length=asked.history_length, artifacts=asked.include_artifacts)
+                       history_length=request.history_length, artifacts=request.include_artifacts)
 
     # --- push notifications ---
-    async def put_push(self, asked: PushConfig) -> dict[str, Any]:
+    async def put_push(self, config: PushConfig) -> dict[str, Any]:
         """`CreateTaskPushNotificationConfig`. Raises A2AError."""
-        await self._push.check(asked)
-        return await self._push.put(await self._command(asked.task_id), asked)
+        await self._push.check(config)
+        return await self._push.put(await self._command(config.task_id), config)
 
-    async def get_push(self, asked: PushRequest) -> dict[str, Any]:
+    async def get_push(self, request: PushRequest) -> dict[str, Any]:
         """`GetTaskPushNotificationConfig`. Raises A2AError."""
-        return await self._push.get(await self._command(asked.task_id), asked.id)
+        return await self._push.get(await self._command(request.task_id), request.id)
 
-    async def list_pushes(self, asked: PushListRequest) -> dict[str, Any]:
+    async def list_pushes(self, request: PushListRequest) -> dict[str, Any]:
         """`ListTaskPushNotificationConfigs`. Raises A2AError."""
-        return await self._push.listed(await self._command(asked.task_id))
+        return await self._push.listed(await self._command(request.task_id))
 
-    async def delete_push(self, asked: PushRequest) -> dict[str, Any]:
+    async def delete_push(self, request: PushRequest) -> dict[str, Any]:
         """`DeleteTaskPushNotificationConfig`. Raises A2AError."""
-        await self._push.delete(await self._command(asked.task_id), asked.id)
+        await self._push.delete(await self._command(request.task_id), request.id)
         return {}
 
     async def known_agent(self) -> list[Node]:

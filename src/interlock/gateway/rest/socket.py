@@ -139,32 +139,32 @@ class Socket:
         self._streams[asked.ref] = task
         task.add_done_callback(lambda _: self._streams.pop(asked.ref, None))
 
-    async def _follow(self, asked: _Asked) -> None:
+    async def _follow(self, pending: _Asked) -> None:
         try:
             try:
                 if len(self._streams) > MAX_STREAMS:
                     raise Problem("QuotaExceeded", f"One connection follows {MAX_STREAMS} streams at most.",
                                   hint="Unsubscribe from one, or open another connection.")
                 with self._counted():
-                    stream = await self._answer(self._request(asked), self._principal)
-                    how = await self._pass_on(asked.ref, stream)
+                    stream = await self._answer(self._request(pending), self._principal)
+                    how = await self._pass_on(pending.ref, stream)
             except Problem as problem:
-                document = encode(problem_document(problem, urlsplit(asked.path).path))
-                await self._write(b'{"ref":%s,"problem":%s}' % (encode(asked.ref), document))
+                document = encode(problem_document(problem, urlsplit(pending.path).path))
+                await self._write(b'{"ref":%s,"problem":%s}' % (encode(pending.ref), document))
                 return
-            await self._end(asked.ref, how)
+            await self._end(pending.ref, how)
         except asyncio.CancelledError:
             if not self._gone.done():
                 with suppress(_Gone):
-                    await self._end(asked.ref, "unsubscribed")
+                    await self._end(pending.ref, "unsubscribed")
             raise
         except _Gone as gone:
             if not self._gone.done():
                 self._gone.set_exception(gone)
         except Exception:
-            log.exception("stream_failed", path=asked.path)  # The boundary of one stream: the others continue.
+            log.exception("stream_failed", path=pending.path)  # The boundary of one stream: the others continue.
             problem = Problem("InternalError", "Something failed inside the gateway; its log has the details.")
-            await self._write(b'{"ref":%s,"problem":%s}' % (encode(asked.ref), encode(problem_document(problem, ""))))
+            await self._write(b'{"ref":%s,"problem":%s}' % (encode(pending.ref), encode(problem_document(problem, ""))))
 
     async def _pass_on(self, ref: str, stream: ASGIApp) -> str:
         if not isinstance(stream, EventStream):
@@ -180,12 +180,12 @@ class Socket:
             return "behind"
         return "stopping" if ended else "over"
 
-    def _request(self, asked: _Asked) -> Request:
+    def _request(self, pending: _Asked) -> Request:
         """Return the request that would open the same stream separately."""
-        parts = urlsplit(asked.path)
+        parts = urlsplit(pending.path)
         headers = [(b"accept", b"text/event-stream")]
-        if asked.since is not None:
-            headers.append((b"last-event-id", asked.since.encode("latin-1", "replace")))
+        if pending.since is not None:
+            headers.append((b"last-event-id", pending.since.encode("latin-1", "replace")))
         scope: dict[str, Any] = {**self._scope, "type": "http", "method": "GET", "path": parts.path,
                                  "raw_path": parts.path.encode(), "query_string": parts.query.encode(),
                                  "headers": headers}

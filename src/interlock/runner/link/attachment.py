@@ -46,9 +46,9 @@ Look = Callable[[WorkspaceLook], Awaitable[WorkspaceChanges]]
 """Reads the changes in a session's workspace (J-4); problems of the workspace are in the result, not raised."""
 
 
-async def no_look(asked: WorkspaceLook) -> WorkspaceChanges:
+async def no_look(look: WorkspaceLook) -> WorkspaceChanges:
     """Answer a look for a runner that does not offer it."""
-    return WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id,
+    return WorkspaceChanges(request_id=look.request_id, session_id=look.session_id,
                             why_not="This runner does not look at workspaces.")
 
 

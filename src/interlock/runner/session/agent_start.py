@@ -132,16 +132,16 @@ async def commit_before(around: Surroundings, opening: AgentStart) -> str | None
     return await asyncio.to_thread(checked_out, Path(opening.workspace), roots)
 
 
-def _workspace(around: Surroundings, spec: AgentSpec, asked: p.SessionOpen) -> Path:
+def _workspace(around: Surroundings, spec: AgentSpec, opening: p.SessionOpen) -> Path:
     adapter = ADAPTERS.get(spec.adapter)
-    access = asked.workspace_access
+    access = opening.workspace_access
     if adapter is not None and access not in adapter.access and not around.boxing.holds(spec, access):
         can = " or ".join(adapter.access)
         raise OpenRefused(Code.WORKSPACE_REFUSED, f"The adapter {spec.adapter} does not support the workspace access "
                           f"{access!r}; open the session with {can}.")
     roots = spec.roots or around.offered.roots
     try:
-        return resolve_workspace(asked.workspace or roots[0], roots)
+        return resolve_workspace(opening.workspace or roots[0], roots)
     except WorkspaceRefused as error:
         raise OpenRefused(Code.WORKSPACE_REFUSED, str(error)) from None
 

@@ -149,7 +149,7 @@ class WorkspaceReader:
             why = f"The workspace could not be read: {failed.strerror or failed}."
         return WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id, why_not=sound(why))
 
-    async def _look(self, asked: WorkspaceLook, state: SessionState) -> WorkspaceChanges:
+    async def _look(self, look: WorkspaceLook, state: SessionState) -> WorkspaceChanges:
         if not state.workspace:
             raise NotReadable("This session has no workspace on the runner.")
         if state.access == "none":
@@ -171,13 +171,13 @@ class WorkspaceReader:
             place = await asyncio.to_thread(prepare, scratch, workspace, roots)
             # Its network has no ports here: the runner would have to serve them.
             narrow = walls._replace(programs=False, network=None if walls.network is None else ())
-            return await self._report(asked, place, narrow)
+            return await self._report(look, place, narrow)
         finally:
             await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
 
-    async def _report(self, asked: WorkspaceLook, place: GitPlace, walls: Walls) -> WorkspaceChanges:
+    async def _report(self, look: WorkspaceLook, place: GitPlace, walls: Walls) -> WorkspaceChanges:
         untracked, partly = await self._untracked(place, walls)
-        since = await self._since(place, walls, asked.start_commit)
+        since = await self._since(place, walls, look.start_commit)
         base = since.base or place.nothing
         listed = await self._git(place, walls, *_DIFF, "--no-renames", base, "--", ".")
         if listed.error:
@@ -191,7 +191,7 @@ class WorkspaceReader:
         if report.cut and not partly:
             partly = "There is more than is shown: files or lines were left out, or a file is too large to be compared."
         return WorkspaceChanges(
-            request_id=asked.request_id, session_id=asked.session_id,
+            request_id=look.request_id, session_id=look.session_id,
             partly=" ".join(filter(None, (since.note, partly))), branch=_sound(place.repository.branch),
             commit=since.base, head=place.repository.commit, commits=list(since.commits), count=report.total,
             files=report.files)

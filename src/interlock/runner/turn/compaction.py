@@ -29,23 +29,23 @@ def reported(journal: Journal, report: Compacted, reply_to: str) -> Frame:
     return frame
 
 
-async def compact(agent: Compacts, journal: Journal, asked: Frame, request: SessionCompact) -> None:
+async def compact(agent: Compacts, journal: Journal, frame: Frame, request: SessionCompact) -> None:
     """Let the agent compact its context, and answer `asked` with `session.compacted`, or with `session.error`
     COMPACTION_FAILED, also if it is cancelled. The usage follows if the agent reports it: it counts towards the budget
     of the day as a turn's does (P-7)."""
     usages: list[TurnUsage] = []
-    answer = journal.session_error(Code.COMPACTION_FAILED, BROKEN_OFF, False, asked.message_id)
+    answer = journal.session_error(Code.COMPACTION_FAILED, BROKEN_OFF, False, frame.message_id)
     await journal.write(*journal.state_changed("compacting"))
     try:
         report = await agent.compact(request, usages.append)
-        answer = reported(journal, report, asked.message_id)
+        answer = reported(journal, report, frame.message_id)
     except CompactionFailed as error:
-        answer = journal.session_error(Code.COMPACTION_FAILED, str(error), False, asked.message_id)
+        answer = journal.session_error(Code.COMPACTION_FAILED, str(error), False, frame.message_id)
     except Exception as error:
         # A bug in the adapter: the request must be answered all the same.
         log.exception("the adapter of an agent failed")
         sentence = f"Interlock's adapter for this agent failed: {error!r}."
-        answer = journal.session_error(Code.COMPACTION_FAILED, sentence, False, asked.message_id)
+        answer = journal.session_error(Code.COMPACTION_FAILED, sentence, False, frame.message_id)
     finally:
         took = [compaction_usage(journal, usages[-1])] if usages else []
         await journal.write(answer, *took, *journal.state_changed("idle"))

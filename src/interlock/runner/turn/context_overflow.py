@@ -62,11 +62,11 @@ class Overflow:
             raise unsent
 
     # --- from the gateway ---
-    def take(self, asked: Frame, request: SessionCompact) -> bool:
+    def take(self, frame: Frame, request: SessionCompact) -> bool:
         """Accept a plan. Return False if none is expected: then the frame requests a compaction outside of turns."""
         if self._answer is None or self._answer.done():
             return False
-        self._answer.set_result((asked.message_id, request))
+        self._answer.set_result((frame.message_id, request))
         return True
 
     def refused(self, frame: Frame, error: SessionError) -> None:

@@ -216,24 +216,24 @@ def waiting_for_trust(lane: Lane) -> PendingCompaction | None:
     return pending if pending is not None and pending.waits_for_trust else None
 
 
-def _pending(lane: Lane, request_id: str, asked: CompactionRequest) -> PendingCompaction:
-    plan = asked.plan
+def _pending(lane: Lane, request_id: str, request: CompactionRequest) -> PendingCompaction:
+    plan = request.plan
     return PendingCompaction(
-        request_id=request_id, cause=asked.cause, by=asked.by, deadline_ms=lane.now + COMPACT_TIMEOUT_MS,
-        leaf=asked.tip, first_kept=plan.first_kept, entries=len(plan.entry_ids), tokens_before=plan.tokens_before,
+        request_id=request_id, cause=request.cause, by=request.by, deadline_ms=lane.now + COMPACT_TIMEOUT_MS,
+        leaf=request.tip, first_kept=plan.first_kept, entries=len(plan.entry_ids), tokens_before=plan.tokens_before,
         tokens_kept=plan.tokens_kept, tokens_summarised=plan.tokens_summarised, read_files=plan.read_files,
         modified_files=plan.modified_files)
 
 
-def supplied(lane: Lane, asked: CompactionRequest, summary: str) -> RequestedCompaction:
+def supplied(lane: Lane, request: CompactionRequest, summary: str) -> RequestedCompaction:
     """Use a hook's summary, without asking the agent (Z-6). Raises ConversationMoved."""
     context = lane.state.context
-    if asked.tip != context.leaf or lane.state.compacting is not None:
+    if request.tip != context.leaf or lane.state.compacting is not None:
         raise ConversationMoved
     request_id = lane.new_uuid()
     requested = RequestedCompaction(request_id, "", lane.state.n)
-    context.pending, context.instructions = _pending(lane, request_id, asked), None
-    fault = summary_fault(lane, summary, asked.plan.tokens_summarised)
+    context.pending, context.instructions = _pending(lane, request_id, request), None
+    fault = summary_fault(lane, summary, request.plan.tokens_summarised)
     if fault is None:
         append(lane, context.pending, summary, by="hook")
     else:

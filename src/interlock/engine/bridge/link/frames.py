@@ -265,22 +265,22 @@ def _started(lane: Lane, frame: Frame, payload: p.TurnStart) -> None:
     review(lane)
 
 
-def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
+def _asked(lane: Lane, interaction: p.InteractionRequest, policy: RuleSet) -> None:
     """Hold a tool call: policy answers at once, or approvers are asked (A-5, P-1). An observer does neither (D-5)."""
     if lane.state.controller:
         return
     turn = lane.state.machine.turn
-    tool = turn.tools.get(asked.context.invocation_id or "") if turn is not None else None
-    question = asked.interaction_type == "QUESTION"
+    tool = turn.tools.get(interaction.context.invocation_id or "") if turn is not None else None
+    question = interaction.interaction_type == "QUESTION"
     # Each question counts separately: one tool call may ask several.
-    request = request_of(asked, None if question else tool)
+    request = request_of(interaction, None if question else tool)
     record = lane.active
     if record is not None and (turn is None or turn.prompt_id != record.prompt_id):
         record = None  # A turn that is not this command's does not share its tools.
     subject = subject_of(lane, record, request)
     verdict = unapproved_tools.judged(lane, policy.decide(subject))
-    options = _offered(asked)
-    if (question or verdict.effect == "ask") and not has_room(lane, request, asked.title, options):
+    options = _offered(interaction)
+    if (question or verdict.effect == "ask") and not has_room(lane, request, interaction.title, options):
         question, verdict = False, NO_ROOM
     who = {"id": f"policy:{verdict.rule}", "role": "system"}
     digest = request.digest
@@ -288,48 +288,49 @@ def _asked(lane: Lane, asked: p.InteractionRequest, policy: RuleSet) -> None:
     if not question and verdict.effect != "ask":
         allow = verdict.effect == "allow"
         hand_answer(lane, p.InteractionResponse(
-            interaction_id=asked.interaction_id, decision="allow" if allow else "deny", by=who["id"],
-            message=verdict.reason, option_id=_below(asked) if allow and verdict.below else None))
+            interaction_id=interaction.interaction_id, decision="allow" if allow else "deny", by=who["id"],
+            message=verdict.reason, option_id=_below(interaction) if allow and verdict.below else None))
         lane.audit("tool_call" if allow else "tool_denied", who,
-                   {"tool": asked.context.tool_name, "digest": digest, "rule": verdict.rule}, command_id=command_id)
+                   {"tool": interaction.context.tool_name, "digest": digest, "rule": verdict.rule},
+                   command_id=command_id)
         if not allow:
-            lane.state.note_unallowed(asked.interaction_id, "")
+            lane.state.note_unallowed(interaction.interaction_id, "")
             keep_denial(lane, command_id, Denial(
-                tool_name=asked.context.tool_name, title=request.title[:MAX_TITLE_CHARS], by=who["id"],
-                rule=verdict.rule, reason=verdict.reason, invocation_id=asked.context.invocation_id, at=lane.at))
+                tool_name=interaction.context.tool_name, title=request.title[:MAX_TITLE_CHARS], by=who["id"],
+                rule=verdict.rule, reason=verdict.reason, invocation_id=interaction.context.invocation_id, at=lane.at))
         return
     ttl_ms = verdict.ttl_ms or lane.limits.approval_ttl_ms
     approval = open_approval(
-        lane, door="tool", title=asked.title if question else request.title,
+        lane, door="tool", title=interaction.title if question else request.title,
         agent_title="" if question else request.agents_words, input_bytes=request.input,
         subject_bytes=request.subject, rule=verdict.rule, required=verdict.required,
         ttl_ms=ttl_ms, requested_by=record.command.actor if record is not None else None,
-        self_approval=verdict.self_approval, command_id=command_id, interaction_id=asked.interaction_id,
-        invocation_id=asked.context.invocation_id, tool_name=asked.context.tool_name,
+        self_approval=verdict.self_approval, command_id=command_id, interaction_id=interaction.interaction_id,
+        invocation_id=interaction.context.invocation_id, tool_name=interaction.context.tool_name,
         groups=quorums(verdict), deny_threshold=verdict.deny_threshold, signed=verdict.signed,
         require_independent=verdict.require_independent, dangerous=verdict.dangerous,
         kind="question" if question else "permission",
-        accepts_change=None if question else accepts_change(lane, asked.context.tool_name,
-                                                            asked.context.invocation_id),
+        accepts_change=None if question else accepts_change(lane, interaction.context.tool_name,
+                                                            interaction.context.invocation_id),
         driver=record.driver if record is not None else None, options=options,
         judged=None if question else judged(subject, lane.state.stated_box, fell=lane.state.fell),
     )
-    lane.state.note_unallowed(asked.interaction_id, approval.id)
+    lane.state.note_unallowed(interaction.interaction_id, approval.id)
     lane.control("x-interlock.interaction.held", p.InteractionHeld(
-        interaction_id=asked.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))
+        interaction_id=interaction.interaction_id, approval_id=approval.id, expires_in_ms=ttl_ms))
     stop_clock(lane)
 
 
-def _below(asked: p.InteractionRequest) -> str | None:
+def _below(interaction: p.InteractionRequest) -> str | None:
     """Return the option that lets a held program start any program, if this is one (H-16)."""
-    return next((option.option_id for option in asked.options if option.option_id == BELOW
-                 and option.kind == "allow_once" and asked.context.tool_name == PROGRAM), None)
+    return next((option.option_id for option in interaction.options if option.option_id == BELOW
+                 and option.kind == "allow_once" and interaction.context.tool_name == PROGRAM), None)
 
 
-def _offered(asked: p.InteractionRequest) -> list[OfferedOption]:
+def _offered(interaction: p.InteractionRequest) -> list[OfferedOption]:
     """Return the agent's options for a yes or no this once; "always" is Interlock's to remember (A-9)."""
     return [OfferedOption(option_id=option.option_id, label=option.label, kind=option.kind)
-            for option in asked.options[:MAX_OPTIONS] if option.kind in ("allow_once", "reject_once")]
+            for option in interaction.options[:MAX_OPTIONS] if option.kind in ("allow_once", "reject_once")]
 
 
 def _resolved(lane: Lane, payload: p.InteractionResolved, policy: RuleSet) -> None:

@@ -115,9 +115,9 @@ async def compact(call: ApiRequest) -> ASGIApp:
     assert memory is not None
     session_id = (await find_session(call)).session_id
 
-    def remember(asked: RequestedCompaction) -> IdempotencyRecord:
-        cursor = cursors.stream_cursor(session_stream(session_id), asked.n)
-        accepted = Compaction(session_id=session_id, request_id=asked.request_id, message_id=asked.message_id,
+    def remember(requested: RequestedCompaction) -> IdempotencyRecord:
+        cursor = cursors.stream_cursor(session_stream(session_id), requested.n)
+        accepted = Compaction(session_id=session_id, request_id=requested.request_id, message_id=requested.message_id,
                           cursor=cursor)
         return memory.keep(202, encode(accepted), {"Location": f"/v1/sessions/{session_id}"})
 
