@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -23,13 +24,18 @@ class Listening:
         self.port = port
 
     def cpu_s(self) -> float:
-        """Processor time of all its threads so far, in seconds; 0 if the system does not report it."""
+        """Processor time of all its threads so far, in seconds, in steps of 1 ns; 0 if the system does not report it.
+
+        /proc/PID/stat counts in ticks of 10 ms, which a short round of a fast gateway does not fill.
+        """
+        if not sys.platform.startswith("linux"):
+            return 0.0
+        # The system's number for the clock of a process: clock_getcpuclockid(3), which Python does not have.
+        clock = ~self.pid << 3 | 2
         try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+            return time.clock_gettime(clock)
         except OSError:
             return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
 
     def rss_bytes(self) -> int:
         """Resident memory; 0 if the system does not report it."""
