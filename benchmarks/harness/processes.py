@@ -6,11 +6,11 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 
 from benchmarks import REPOSITORY
+from proof.processes import process_clock
 
 STOP_S = 10
 """A process that has not ended this long after SIGTERM is killed."""
@@ -24,16 +24,9 @@ class Listening:
         self.port = port
 
     def cpu_s(self) -> float:
-        """Processor time of all its threads so far, in seconds, in steps of 1 ns; 0 if the system does not report it.
-
-        /proc/PID/stat counts in ticks of 10 ms, which a short round of a fast gateway does not fill.
-        """
-        if not sys.platform.startswith("linux"):
-            return 0.0
-        # The system's number for the clock of a process: clock_getcpuclockid(3), which Python does not have.
-        clock = ~self.pid << 3 | 2
+        """Processor time of all its threads so far, in seconds; 0 if the system does not report it."""
         try:
-            return time.clock_gettime(clock)
+            return process_clock.cpu_s(self.pid)
         except OSError:
             return 0.0
 

@@ -34,6 +34,7 @@ from benchmarks.peers.servers import (
 from benchmarks.peers.socket_servers import AcpSdkPeer, CodexPeer, GoosePeer
 from benchmarks.product.footprint import memory
 from interlock.app.own_servers import free_port
+from proof.processes import process_clock
 
 PEERS: tuple[type[Peer], ...] = (
     InterlockPeer, BehindGoose, BehindOpencode, OpencodePeer, CodexPeer, GoosePeer, AcpSdkPeer, OmnigentPeer,
@@ -298,12 +299,11 @@ class _Trial:
     def _cpu_s(self) -> float:
         """Processor time so far, in seconds, of what runs."""
         assert self._process is not None
-        total = 0
+        total = 0.0
         for pid in (self._process.pid, *_below(self._process.pid)):
             with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-                total += int(fields[11]) + int(fields[12])
-        return total / os.sysconf("SC_CLK_TCK")
+                total += process_clock.cpu_s(pid)
+        return total
 
     def _memory_mb(self) -> float:
         assert self._process is not None

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import httpx2
 
+from proof.processes import process_clock
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import Component, Stack
 from proof.workload.clients import CONFIG, Clients, Pace
@@ -89,7 +90,7 @@ def kill_many(stack: Stack, seed: int, kills: int, pace: Pace = FULL, filled: in
         time.sleep(draw.random() * 0.1)
         stack.start(component)
         ready_s[component].append(stack.ready())
-        start_cpu_s[component].append(_cpu_s(stack.processes[component].pid))
+        start_cpu_s[component].append(process_clock.cpu_s(stack.processes[component].pid))
         held_up_s[component].append(_held_up_s(stack.processes[component].pid))
     clients.stop()
     clients.settle(SETTLE_TIMEOUT_S)
@@ -128,11 +129,6 @@ def turn_is_open(stack: Stack, wait_s: float) -> bool:
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.01)
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _held_up_s(pid: int) -> float:

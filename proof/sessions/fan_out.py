@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof import REPOSITORY
+from proof.processes import process_clock
 from proof.processes.fork_server import ForkServer
 from proof.processes.stack import NotReady, Stack
 from proof.workload.stream_readers import Reader, request
@@ -192,19 +193,14 @@ def _watch(stack: Stack, path: str, viewers: int, log: Path) -> subprocess.Popen
 def _measure(log: Path, seconds: float, gateway: int, readers: int) -> Shown:
     """Return the events received from now on for this time, in whole seconds of the viewers."""
     start = len(log.read_bytes().splitlines())
-    began, before = time.monotonic(), (_worked_s(gateway), _worked_s(readers))
+    began, before = time.monotonic(), (process_clock.cpu_s(gateway), process_clock.cpu_s(readers))
     time.sleep(seconds + 1.5)
     took_s = time.monotonic() - began
-    cores = [(_worked_s(pid) - was) / took_s for pid, was in zip((gateway, readers), before, strict=True)]
+    cores = [(process_clock.cpu_s(pid) - was) / took_s for pid, was in zip((gateway, readers), before, strict=True)]
     delays: Counter[int] = Counter()
     for line in log.read_bytes().splitlines()[start + 1:start + 1 + round(seconds)]:
         delays.update({int(ms): count for ms, count in json.loads(line).items()})
     return Shown(delays.total(), _quantile(delays, 0.5), _quantile(delays, 0.99), *cores)
-
-
-def _worked_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _quantile(delays: Counter[int], share: float) -> float:
@@ -264,5 +260,3 @@ def run(_seed: int, rounds: int | None) -> bool:
         print("  !", sentence)
     print("passed" if not wrong else "FAILED")
     return not wrong
-
-
