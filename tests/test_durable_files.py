@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from interlock.durable_files import replace_file, sync_tree
+from interlock.durable_files import name_new, replace_file, sync_tree
 
 
 def names(directory: Path) -> list[str]:
@@ -98,3 +99,35 @@ def test_every_directory_of_a_tree_is_synced(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
     sync_tree(tmp_path)
     assert sorted(synced) == sorted(path.stat().st_ino for path in (tmp_path, tmp_path / "a", inner))
+
+
+def _fail_to_link(number: int) -> Callable[[Path, Path], None]:
+    def link(_draft: Path, _path: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return link
+
+
+@pytest.mark.parametrize("number", [None, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_new_name_replaces_no_file_also_on_a_file_system_without_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int | None
+) -> None:
+    draft, path = tmp_path / ".draft", tmp_path / "archive"
+    if number is not None:
+        monkeypatch.setattr(os, "link", _fail_to_link(number))
+    draft.write_bytes(b"complete")
+    name_new(draft, path)
+    assert path.read_bytes() == b"complete"
+    draft.unlink(missing_ok=True)
+    draft.write_bytes(b"other")
+    with pytest.raises(FileExistsError):
+        name_new(draft, path)
+    assert path.read_bytes() == b"complete"
+
+
+def test_a_full_disk_is_no_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", _fail_to_link(errno.ENOSPC))
+    (tmp_path / ".draft").write_bytes(b"complete")
+    with pytest.raises(OSError, match="No space left"):
+        name_new(tmp_path / ".draft", tmp_path / "archive")
+    assert names(tmp_path) == [".draft"]

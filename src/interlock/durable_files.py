@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
+
+_NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS}
+"""Errors of a file system without hard links: FAT, exFAT, some network shares."""
+
+
+def create_file(path: Path, mode: int = FILE_MODE) -> BinaryIO:
+    """Create a file that does not exist yet, and return it for writing. A link is not followed. `mode`, less the umask,
+    is set by the creation: FAT refuses a change of it. Raises FileExistsError, OSError."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
 
 
 def replace_file(path: Path, content: bytes, *, writer: str = "new", mode: int = FILE_MODE) -> None:
@@ -22,7 +33,7 @@ def replace_file(path: Path, content: bytes, *, writer: str = "new", mode: int =
     draft = path.with_name(f".{path.name}.{writer}")
     try:
         draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+        with create_file(draft, mode) as file:
             os.fchmod(file.fileno(), mode)  # Without the umask.
             file.write(content)
             file.flush()
@@ -33,6 +44,24 @@ def replace_file(path: Path, content: bytes, *, writer: str = "new", mode: int =
             draft.unlink(missing_ok=True)
         # A write names no file, and the other steps name the draft, which no one knows.
         raise OSError(error.errno, error.strerror, str(path)) from error
+    sync_directory(path.parent)
+
+
+def name_new(draft: Path, path: Path) -> None:
+    """Name a complete and durable draft of the same file system; the name appears durably, and replaces no other file.
+
+    The draft's own name may still be there afterwards. On a file system without hard links a process that is killed in
+    this instant leaves an empty file. Raises FileExistsError, OSError.
+    """
+    try:
+        os.link(draft, path)  # Unlike a rename, this never replaces another file.
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        create_file(path).close()
+        draft.replace(path)
     sync_directory(path.parent)
 
 

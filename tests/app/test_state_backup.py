@@ -90,6 +90,24 @@ async def test_the_restored_ledger_belongs_to_the_same_gateway(archive: Path, tm
     await ledger.close()
 
 
+def test_a_file_system_without_links_and_modes_holds_a_backup(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory stick with FAT or exFAT."""
+    def refuse(*_of: object, **_how: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    for name in ("link", "chmod", "fchmod"):
+        monkeypatch.setattr(os, name, refuse)
+    archive = tmp_path / "stick" / "interlock.tar.gz"
+    archive.parent.mkdir()
+    assert write_backup(state, archive, NOW_MS, "1").ok
+    assert read_backup(archive).ok
+    assert [path.name for path in archive.parent.iterdir()] == [archive.name]
+    with pytest.raises(BackupRefused, match="replaces nothing"):
+        write_backup(state, archive, NOW_MS, "1")
+
+
 def test_a_restore_replaces_no_file_and_leaves_none_behind(state: Path, archive: Path, tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match="replaces nothing"):
         write_backup(state, archive, NOW_MS, "0.1.0")

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from interlock.durable_files import FILE_MODE, sync_directory
+from interlock.durable_files import FILE_MODE, create_file, name_new
 
 IN_USE = ".in-use"
 """The file of a directory on which its process has a lock, which ends with the process, however that ends."""
@@ -82,9 +82,8 @@ def new_file(path: Path, prefix: str, mode: int = FILE_MODE) -> Generator[IO[byt
     process left is removed by the next one of this prefix. Raises FileExistsError, OSError."""
     with scratch_directory(path.parent, prefix) as place:
         draft = place / "file"
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+        with create_file(draft, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.link(draft, path)  # Unlike a rename, this never replaces another file.
-        sync_directory(path.parent)
+        name_new(draft, path)

@@ -29,7 +29,7 @@ from interlock.backends.sqlite.connect import connect
 from interlock.backends.sqlite.database import SqliteDatabase
 from interlock.backends.sqlite.ledger import LEDGER_NAME
 from interlock.command.audit.audit_report import AuditReport
-from interlock.durable_files import sync_directory, sync_tree
+from interlock.durable_files import create_file, name_new, sync_directory, sync_tree
 from interlock.gateway.audit.audit_state import verify_ledger_file
 from interlock.gateway.audit.signing_key import KeyUnusable
 from interlock.ports.ledger import LedgerError
@@ -125,18 +125,16 @@ def write_backup(state: Path, archive: Path, now_ms: int, version: str) -> Backu
                                   gateway_id=_gateway_id(copy / LEDGER_NAME), files=[_described(copy, path)
                                                                                       for path in _all_files(copy)])
         written = place / "archive"
-        with written.open("xb") as file:
-            written.chmod(0o600)
+        with create_file(written) as file:
             _pack(copy, manifest, file)
             file.flush()
             os.fsync(file.fileno())
         shutil.rmtree(copy)
         report = read_backup(written)
         try:
-            os.link(written, archive)
+            name_new(written, archive)
         except FileExistsError:
             raise _exists(archive) from None
-        sync_directory(archive.parent)
     return report
 
 
@@ -190,8 +188,7 @@ def _copy(state: Path, copy: Path, patterns: tuple[str, ...]) -> None:
                 continue
             target = _place(copy, path.relative_to(state).as_posix())
             try:
-                with path.open("rb") as source, target.open("xb") as file:
-                    target.chmod(0o600)
+                with path.open("rb") as source, create_file(target) as file:
                     shutil.copyfileobj(source, file, CHUNK_BYTES)
             except FileNotFoundError:
                 continue  # Replaced or pruned meanwhile.
@@ -209,8 +206,8 @@ def _place(copy: Path, path: str) -> Path:
 def _copy_ledger(source: Path, target: Path) -> None:
     """Copy the ledger at one instant, while its gateway continues to write."""
     try:
+        create_file(target).close()
         with closing(connect(source, read_only=True)) as reading, closing(_database(target)) as writing:
-            target.chmod(0o600)
             with cast("Any", writing).backup("main", reading, "main") as backup:
                 backup.step(-1)
             writing.pragma("journal_mode", "delete")
@@ -315,8 +312,7 @@ def _manifest(archive: Path, tar: tarfile.TarFile, members: Iterator[tarfile.Tar
 def _write(copy: Path, expected: BackedUpFile, source: IO[bytes], archive: Path) -> None:
     target = _place(copy, expected.path)
     digest = hashlib.sha256()
-    with target.open("xb") as file:
-        target.chmod(0o600)
+    with create_file(target) as file:
         while chunk := source.read(CHUNK_BYTES):
             digest.update(chunk)
             file.write(chunk)

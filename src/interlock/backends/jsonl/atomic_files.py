@@ -6,28 +6,26 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from interlock.durable_files import FILE_MODE, sync_directory
+from interlock.durable_files import create_file, name_new, sync_directory
 
 
 def write_draft(draft: Path, lines: Iterable[bytes]) -> None:
     """Write lines, each with its line feed, durably. A draft that a crash left is replaced."""
     draft.unlink(missing_ok=True)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-    with os.fdopen(fd, "wb") as file:
+    with create_file(draft) as file:
         file.writelines(line + b"\n" for line in lines)
         file.flush()
         os.fsync(file.fileno())
 
 
 def publish_new(path: Path, lines: Iterable[bytes]) -> None:
-    """Create a file that does not exist yet. Raises FileExistsError: a link, unlike a rename, never replaces a file."""
+    """Create a file that does not exist yet. Raises FileExistsError."""
     draft = path.with_name(f".{path.name}.new")
     try:
         write_draft(draft, lines)
-        os.link(draft, path)
+        name_new(draft, path)
     finally:
         draft.unlink(missing_ok=True)
-    sync_directory(path.parent)
 
 
 def publish_over(path: Path, kept: Path, lines: Iterable[bytes]) -> None:

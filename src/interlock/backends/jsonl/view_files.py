@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from interlock.durable_files import FILE_MODE, sync_directory
+from interlock.durable_files import create_file, sync_directory
 from interlock.session.store.store_view import VIEW_MAX_BYTES
 
 NAME = "sessions.json"
@@ -107,7 +107,7 @@ class ViewFile:
 
 def _fresh(path: Path) -> BinaryIO:
     path.unlink(missing_ok=True)
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE), "wb")
+    return create_file(path)
 
 
 def _read(path: Path) -> bytes:
