@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agents.scripted_acp import content, opened, permission, play, update
-from interlock.agents.closed_output import SENTENCE
+from interlock.agents.process_end import SENTENCE
 from interlock.ports.agent import AgentSpec, AgentStartFailed
 from runner.stage import stage
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.ports.agent import ProcessExit, TurnUsage
+from interlock.ports.agent import TurnUsage
 from interlock.protocol.codes import Code
 from lazily import lazily
 
@@ -79,14 +79,6 @@ def test_a_refusal_is_reported_and_an_error_keeps_its_message() -> None:
     assert refused.notice == ("AgentRefused", "The agent refused to continue with this prompt.")
     failed = results.answered(result(is_error=True, result="x" * 10_000), NONE)
     assert failed.error == (Code.UPSTREAM_ERROR, "x" * results.MAX_ERROR_CHARS)
-
-
-@pytest.mark.req("A-2")
-@pytest.mark.parametrize(("code", "stop", "unanswered"), [
-    (0, "end_turn", True), (1, "error", False), (None, "error", False)])
-def test_a_program_that_ended_in_mid_turn_is_an_error(code: int | None, stop: str, unanswered: bool) -> None:
-    outcome = results.died(ProcessExit(code, None if code is not None else 9))
-    assert (outcome.stop_reason, outcome.unanswered) == (stop, unanswered)
 
 
 @pytest.mark.req("T-2")

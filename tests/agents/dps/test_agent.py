@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.agents.closed_output import SENTENCE
 from interlock.agents.dps.spans import BlockSpan
+from interlock.agents.process_end import SENTENCE
 from interlock.ports.agent import AgentSpec
 from interlock.protocol import payloads as p
 from interlock.protocol.frames import InvalidFrame

@@ -17,11 +17,11 @@ from interlock.agents.acp.denied_calls import DeniedCalls, reads_denials
 from interlock.agents.acp.inquiries import CANCELLED, Inquiry
 from interlock.agents.acp.modes import ModeTable, asking_of, merged
 from interlock.agents.acp.open_requests import OpenRequests
-from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, died, failed
+from interlock.agents.acp.outcome import AFTER_NO, EMPTY_TURN, answered, failed
 from interlock.agents.acp.readers import reader_of
 from interlock.agents.acp.updates import AcpUpdates
 from interlock.agents.acp.usage import Tokens
-from interlock.agents.closed_output import ended_silent, lives_on
+from interlock.agents.process_end import died, ended_silent, lives_on
 from interlock.agents.workspace_files import ignoring_meta
 from interlock.jsonrpc import (
     INVALID_REQUEST,

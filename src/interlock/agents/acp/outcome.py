@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from interlock.agents.acp.wire import Prompted
 from interlock.jsonrpc import INVALID_PARAMS, RpcError
-from interlock.ports.agent import ProcessExit, TurnOutcome, TurnUsage
+from interlock.ports.agent import TurnOutcome, TurnUsage
 from interlock.protocol.codes import Code
 from interlock.protocol.payloads import StopReason
 
@@ -43,12 +43,6 @@ def failed(error: RpcError) -> TurnOutcome:
         return TurnOutcome("error", error=(Code.PROCESS_EXIT, str(error)), exit_code=exit_code)
     code = PROMPT_REFUSED if error.code == INVALID_PARAMS else Code.UPSTREAM_ERROR
     return TurnOutcome("error", error=(code, str(error)))
-
-
-def died(ended: ProcessExit) -> TurnOutcome:
-    """Return the outcome of a turn in which the process ended (A-2)."""
-    clean = ended.code == 0
-    return TurnOutcome("end_turn" if clean else "error", process=ended, unanswered=clean)
 
 
 def _exit_code(holder: Any) -> int | None:

@@ -22,9 +22,10 @@ from claude_agent_sdk import (
 
 from interlock.agents.claude.content import NotTaken, block_of
 from interlock.agents.claude.gate import PermissionGate
-from interlock.agents.claude.results import answered, died, usage_of
+from interlock.agents.claude.results import answered, usage_of
 from interlock.agents.claude.transport import OVERFLOW, SupervisedTransport
 from interlock.agents.claude.updates import ClaudeUpdates
+from interlock.agents.process_end import died
 from interlock.ports.agent import (
     AgentPrompt,
     AgentStart,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 from claude_agent_sdk import ResultMessage
 
-from interlock.ports.agent import ProcessExit, TurnOutcome, TurnUsage
+from interlock.ports.agent import TurnOutcome, TurnUsage
 from interlock.protocol.codes import Code
 from interlock.protocol.payloads import OutputType, StopReason
 
@@ -85,12 +85,6 @@ def answered(result: ResultMessage, usage: TurnUsage) -> TurnOutcome:
 def _failure(result: ResultMessage) -> str:
     message = "; ".join(result.errors or []) or result.result or f"Claude Code ended the turn with {result.subtype}."
     return message[:MAX_ERROR_CHARS]
-
-
-def died(ended: ProcessExit) -> TurnOutcome:
-    """Return the outcome of a turn in which the program ended (A-2)."""
-    clean = ended.code == 0
-    return TurnOutcome("end_turn" if clean else "error", process=ended, unanswered=clean)
 
 
 def usage_of(result: ResultMessage, cost_before: float, context_used: int | None, model: str | None) -> TurnUsage:

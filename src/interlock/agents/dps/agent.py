@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.closed_output import ended_silent, lives_on
 from interlock.agents.dps.capabilities import ended, started, with_stderr
 from interlock.agents.dps.pipe import Pipe, id_of, sent_id
 from interlock.agents.dps.questions import Questions
-from interlock.agents.dps.turn_events import DpsTurn, died, report_refused, request_of
+from interlock.agents.dps.turn_events import DpsTurn, report_refused, request_of
+from interlock.agents.process_end import died, ended_silent, lives_on
 from interlock.ports.agent import (
     AgentPrompt,
     AgentStart,

@@ -14,7 +14,6 @@ from interlock.ports.agent import (
     AgentPrompt,
     AgentQuestion,
     Option,
-    ProcessExit,
     RequestTokens,
     TurnOutcome,
     TurnUsage,
@@ -235,12 +234,6 @@ def request_of(prompt: AgentPrompt) -> p.PromptRequest:
         mode=asked.mode, model=asked.model, options=asked.options or None, system_append=asked.system_append,
         silent=asked.silent, context=asked.context,
     )
-
-
-def died(how: ProcessExit) -> TurnOutcome:
-    """Return the outcome of a turn in which the process ended (A-2)."""
-    clean = how.code == 0
-    return TurnOutcome("end_turn" if clean else "error", process=how, unanswered=clean)
 
 
 async def report_refused(turn_writer: TurnWriter, count: int) -> None:

@@ -1,4 +1,4 @@
-"""An agent that closed its output and lives on: it can send nothing more, so it is ended (A-2)."""
+"""Turns whose agent's process ended, by itself or because it closed its output and kept running (A-2)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ async def lives_on(process: Process) -> bool:
     except TimeoutError:
         return True
     return False
+
+
+def died(ended: ProcessExit) -> TurnOutcome:
+    """Return the outcome of a turn in which the agent's process ended by itself."""
+    clean = ended.code == 0
+    return TurnOutcome("end_turn" if clean else "error", process=ended, unanswered=clean)
 
 
 def ended_silent(ended: ProcessExit) -> TurnOutcome:
