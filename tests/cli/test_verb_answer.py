@@ -67,6 +67,16 @@ def test_a_change_resolves_a_prefix(scripted: Any, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out) == {**KEY, "revoked": True}
 
 
+def test_a_key_that_was_rotated_with_itself_names_the_way_back(scripted: Any) -> None:
+    _, where = scripted({"GET /v1/keys": [answer({"keys": [KEY]})],
+                         "POST /v1/keys/key_01K9/rotate": [problem(401, "Unauthorized", "The key is not valid.")]})
+    with pytest.raises(Trouble) as refused:
+        keys.rotate("key_01K9", where=where)
+    assert refused.value.code == "Unauthorized"
+    assert "the response with the new key was lost" in refused.value.sentence
+    assert "interlock keys rotate key_01K9" in refused.value.remedy
+
+
 def test_a_new_token_is_printed_with_its_destination(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     made = {"runner_id": "rnr_01K9", "token": "irt_new"}
     _, where = scripted({"GET /v1/runners": [answer({"runners": [RUNNER]})],

@@ -11,10 +11,10 @@ from interlock.cli.config.place import NOWHERE, Here
 from interlock.cli.display.columns import Layout
 from interlock.cli.display.terminal import one_line, print_sentence, result, say
 from interlock.cli.display.values import ago, milliseconds, until
-from interlock.cli.link.gateway_link import GatewayLink
+from interlock.cli.link.gateway_link import GatewayLink, ask_gateway
 from interlock.cli.options import Json
-from interlock.cli.verb_answer import ListTable, print_answer
-from interlock.cli.verb_error import usage
+from interlock.cli.verb_answer import ListTable, VerbAnswer, answered, print_answer
+from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.access import GIVEN_ROLES, Key, MadeKey, Whoami
 from interlock.protocol.answers import KeyList
 from interlock.protocol.api.access import WHOAMI
@@ -69,10 +69,15 @@ def create(
 
 def rotate(id_: Id, /, *, tenant: Tenant = None, json: Json = False, where: Here = NOWHERE) -> int:
     """Replace a key's secret; the old one is refused at once."""
-    async def request(link: GatewayLink) -> RequestSpec[MadeKey]:
-        return access.rotate_key(await _id_of(link, id_, tenant))
+    async def request(link: GatewayLink) -> VerbAnswer[MadeKey]:
+        key_id = await _id_of(link, id_, tenant)
+        try:
+            return await answered(link, access.rotate_key(key_id))
+        except Trouble as error:
+            # This key listed the keys a moment ago, so the first attempt has replaced it and its response was lost.
+            raise _lost_own_key(key_id) if error.code == "Unauthorized" else error from None
 
-    return print_answer(where, request, _show_once, json=json)
+    return ask_gateway(where, request).print(_show_once, json=json)
 
 
 def revoke(id_: Id, /, *, tenant: Tenant = None, json: Json = False, where: Here = NOWHERE) -> int:
@@ -101,6 +106,12 @@ def _show_once(made: MadeKey) -> None:
     result(made.key)
     good = f"good for {until(made.expires_at)}" if made.expires_at else "good until it is revoked"
     say(f"{made.key_id}, {good}; it is shown this once. To use it, set $INTERLOCK_KEY")
+
+
+def _lost_own_key(key_id: str) -> Trouble:
+    return Trouble("Unauthorized", f"This key is refused since the request to rotate {key_id}: it was rotated, and the "
+                   "response with the new key was lost.", f"An admin's or the owner's key replaces it again: interlock "
+                   f"keys rotate {key_id}")
 
 
 def _state(key: Key) -> str:
