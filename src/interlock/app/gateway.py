@@ -301,9 +301,9 @@ class _Gateway:
                 ways, issuers = open_ways(config, self._state, outgoing), self._issuers(config, outgoing)
                 hooks = open_hooks(config, self._state)
                 push = push_settings(config, self._state, outgoing)
-                asked = compaction_hook(config, self._state, outgoing, self._clock, secrets.token_bytes)
+                hook = compaction_hook(config, self._state, outgoing, self._clock, secrets.token_bytes)
                 if self._engine.compactor is not None:
-                    self._engine.compactor.configure(asked)
+                    self._engine.compactor.configure(hook)
                 if self._tls is not None and config.gateway.tls_cert is not None:
                     load_certificate(self._tls, config.gateway)
             except (ConfigError, BindRefused, KeyUnusable, OSError) as error:

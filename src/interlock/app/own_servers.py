@@ -307,9 +307,9 @@ def _is_stale(data: Path) -> bool:
 
 
 def _takes_connections(programs: Path, sockets: Path, port: int | None) -> bool:
-    asked = subprocess.run([str(programs / "pg_isready"), "-q", "-h", str(sockets), "-p", str(port or 5432)],
+    ready = subprocess.run([str(programs / "pg_isready"), "-q", "-h", str(sockets), "-p", str(port or 5432)],
                            check=False, capture_output=True)
-    return asked.returncode == 0
+    return ready.returncode == 0
 
 
 def _listens(port: int) -> bool:

@@ -252,9 +252,9 @@ class _Pages:
         after = ""
         while True:
             began = self._stopwatch()
-            asked = asyncio.run_coroutine_threadsafe(
+            reading = asyncio.run_coroutine_threadsafe(
                 self._engine.ledger.current_sessions(OWNER_TENANT, self._agent_id, after, PAGE_ROWS), self._loop)
-            records = asked.result()
+            records = reading.result()
             read = self._stopwatch()
             for record in records:
                 row = view_row(record, self._directory)

@@ -100,9 +100,9 @@ class SqlReading(Ledger, Generic[ReadersT]):
         return [(int(place), rows.file_of(body)) for place, body in found]
 
     async def usage(self, query: UsageQuery) -> UsageSums:
-        asked = usage_sums.parameters(query)
-        found = await self._readers.rows(self._queries.usage(query.by), *asked)
-        return usage_sums.read(query, found, (await self._readers.rows(self._queries.usage(frozenset()), *asked))[0])
+        values = usage_sums.parameters(query)
+        found = await self._readers.rows(self._queries.usage(query.by), *values)
+        return usage_sums.read(query, found, (await self._readers.rows(self._queries.usage(frozenset()), *values))[0])
 
     async def select(self, entity: Entity[R], where: Sequence[RowCondition], order: Sequence[str], limit: int | None
                      ) -> list[R]:

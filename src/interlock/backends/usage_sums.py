@@ -15,10 +15,10 @@ _PLACE: tuple[tuple[UsageDimension, str, str], ...] = (
 """Each dimension of usage, its column, and the value of the column if usage is not grouped by it."""
 
 
-def usage_sums(by: Set[UsageDimension], asked: Sequence[str]) -> str:
+def usage_sums(by: Set[UsageDimension], values: Sequence[str]) -> str:
     """Write the statement; `asked` are its parameters, as the database writes them, in the order of `parameters`. Each
     row has a place, its figures, and how many rows there are without the limit."""
-    tenant_id, first_day, last_day, agent_id, model, session_id, person, limit = asked
+    tenant_id, first_day, last_day, agent_id, model, session_id, person, limit = values
     apart = [column for name, column, _ in _PLACE if name in by]
     places = ", ".join(column if name in by else f"{nothing} AS {column}" for name, column, nothing in _PLACE)
     sums = ", ".join(f"CAST(coalesce(sum({name}), 0) AS bigint) AS {name}" for name in USAGE_FIGURES)

@@ -14,8 +14,8 @@ from interlock.protocol.resources import Approval
 def chosen_input(approval: Approval, names: Iterable[str]) -> bytes:
     """Return the question's input with only the changes at or below these paths. Raises Problem for a path that it does
     not list."""
-    asked = msgspec.json.decode(approval.input, type=dict[str, Any])
-    listed: list[dict[str, Any]] = asked.get("files", [])
+    landing = msgspec.json.decode(approval.input, type=dict[str, Any])
+    listed: list[dict[str, Any]] = landing.get("files", [])
     kept: dict[str, dict[str, Any]] = {}
     for index, name in enumerate(names):
         path = name.removeprefix("./").strip("/")
@@ -25,4 +25,4 @@ def chosen_input(approval: Approval, names: Iterable[str]) -> bytes:
                           errors=(Place(f"/files/{index}", "is not a listed change"),),
                           hint="Name paths from the workspace, as `interlock changes` lists them.")
         kept |= found
-    return msgspec.json.encode({**asked, "files": list(kept.values())})
+    return msgspec.json.encode({**landing, "files": list(kept.values())})

@@ -315,9 +315,9 @@ class Engine:
         Problem."""
         in_session = body.scope == "session" and body.id is not None
         shell = await self.lanes.need(body.id if in_session and body.id else tenant_lane_id(principal.tenant_id))
-        asked = LaneVerb(verb, principal, verb_body(body), f"{body.scope} {body.id or ''}".strip(),
-                         None if in_session else (body.id or "") if body.scope == "agent" else "")
-        await shell.call(PolicyAsked(asked))
+        lane_verb = LaneVerb(verb, principal, verb_body(body), f"{body.scope} {body.id or ''}".strip(),
+                              None if in_session else (body.id or "") if body.scope == "agent" else "")
+        await shell.call(PolicyAsked(lane_verb))
 
     def budgets(self, tenant_id: str) -> list[Budget]:
         """Return a tenant's budgets, and today's usage of them (P-7)."""

@@ -54,7 +54,7 @@ def _share_credentials(cluster: Cluster, front: Front) -> None:
     cluster.on_hint("credentials", lambda _: credentials.look_again())
     tickets = front.access.tickets
     tickets.join(lambda: cluster.instance_id,
-                 lambda issuer, asked: cluster.ask(issuer, "ticket", asked, TICKET_WAIT_MS))
+                 lambda issuer, ticket: cluster.ask(issuer, "ticket", ticket, TICKET_WAIT_MS))
     cluster.answer("ticket", tickets.spend_for)
 
 

@@ -53,11 +53,11 @@ def make_app(recording: Recording, closing: asyncio.Event) -> Starlette:
             body = json.loads(await request.body())
             if form is _GEMINI:  # The path contains what other forms have in the body.
                 body = {**body, "model": request.path_params["model"], "stream": "stream" in request.url.path}
-            asked = form.read(body)
-            kind = RequestKind.SIDE if asked.side else RequestKind.TURN
-            before = sum(one.asked.prompt == asked.prompt for one in recording.all())
-            recording.add(RecordedRequest(form.provider, kind, dict(request.headers), body, asked))
-            return await _respond(form, asked, before, closing)
+            prompt = form.read(body)
+            kind = RequestKind.SIDE if prompt.side else RequestKind.TURN
+            before = sum(one.asked.prompt == prompt.prompt for one in recording.all())
+            recording.add(RecordedRequest(form.provider, kind, dict(request.headers), body, prompt))
+            return await _respond(form, prompt, before, closing)
 
         return serve
 

@@ -378,8 +378,8 @@ async def _turn(agent: Agent, name: str, words: str, step: ProbeStep, witness: W
 def _offered(step: ProbeStep, scene: Scene, words: str = "") -> bool:
     """Return whether the agent has offered the model a tool that the step's words call. With `words`, only in requests
     with these in their prompt: a tool offered only to a sub-agent was not called, so its agent refused nothing."""
-    asked = [one.asked for one in scene.model.recording.turns() if words in one.asked.prompt]
-    tools = {tool.name: tool for one in asked for tool in one.tools}.values()
+    prompts = [one.asked for one in scene.model.recording.turns() if words in one.asked.prompt]
+    tools = {tool.name: tool for one in prompts for tool in one.tools}.values()
     match step.tool:
         case tool if tool in ("shell", READ_COMMAND, MODE_CHANGE, SLASH_COMMAND):
             found = shell_call(tools, "true")

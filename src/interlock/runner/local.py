@@ -137,14 +137,14 @@ def _short_directory() -> Path:
 
 async def _answer(sessions: RunnerSessions, reload: Reread, line: bytes) -> Handover:
     try:
-        asked = msgspec.json.decode(line, type=Take | Reload)
+        request = msgspec.json.decode(line, type=Take | Reload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Handover(ok=False, sentence=f"The runner does not know this request: {error}.")
-    if isinstance(asked, Reload):
+    if isinstance(request, Reload):
         wrong = await reload()
         return Handover(ok=not wrong, sentence=" ".join(wrong))
     try:
-        await sessions.take(asked.session_id, asked.to)
+        await sessions.take(request.session_id, request.to)
     except TakeRefused as refused:
         return Handover(ok=False, sentence=str(refused))
     return Handover(ok=True)

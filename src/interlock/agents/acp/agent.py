@@ -152,9 +152,9 @@ class AcpAgent:
         method = _resuming(offered)
         if method is None or opening.agent_session is None:
             return None, None
-        asked = {"sessionId": opening.agent_session, **where}
+        parameters = {"sessionId": opening.agent_session, **where}
         try:
-            loaded = wire.LOADED_SESSION.decode(await self._connected().request(method, asked))
+            loaded = wire.LOADED_SESSION.decode(await self._connected().request(method, parameters))
         except RpcError as error:
             return None, str(error)
         self._acp_session = opening.agent_session

@@ -269,24 +269,24 @@ class Choices:
                 calls.append(SettingRequest(slot.method, {**slot.more, slot.value_name: value}, name, value))
         return calls
 
-    def _mode(self, asked: str) -> str:
-        opened, word = self._opened.get("mode", ""), asked.lower()
+    def _mode(self, wanted: str) -> str:
+        opened, word = self._opened.get("mode", ""), wanted.lower()
         if "mode" in self._slots and word in (DEFAULT, "act") and self._asks_in(opened):
             return opened
-        found = self._found(asked)
+        found = self._found(wanted)
         if found != opened and not self._may_choose(found, word):
             choosable = [mode for mode in self._ids("mode") if mode == opened or self._may_choose(mode, mode.lower())]
-            raise SettingRefused(f"The agent's mode {asked!r} could let tools run unasked, so it is not chosen; "
+            raise SettingRefused(f"The agent's mode {wanted!r} could let tools run unasked, so it is not chosen; "
                                  f"these can be: {_listed(choosable)}. The agent's `modes` in the config can allow it.")
         return found
 
-    def _found(self, asked: str) -> str:
+    def _found(self, wanted: str) -> str:
         slot = self._slots.get("mode")
-        found = slot.values.get(asked.lower()) if slot is not None else None
+        found = slot.values.get(wanted.lower()) if slot is not None else None
         if found is None:
             # A client that supports plans must learn that the feature is missing.
-            feature = " (plan_mode)" if asked.lower() == PLAN else ""
-            raise SettingRefused(f"The agent has no mode {asked!r}{feature}; its modes are: "
+            feature = " (plan_mode)" if wanted.lower() == PLAN else ""
+            raise SettingRefused(f"The agent has no mode {wanted!r}{feature}; its modes are: "
                                  f"{_listed(self._ids('mode')) or 'none'}.")
         return found
 
@@ -294,11 +294,12 @@ class Choices:
         # If an agent asks in no known mode, each command is held: none of its modes lets more run without asking.
         return bool({mode_id.lower(), word} & self._trusted) or self._asks_in(mode_id) or not self._asks_somewhere
 
-    def _value(self, name: str, asked: str) -> str:
+    def _value(self, name: str, wanted: str) -> str:
         slot = self._slots.get(name)
-        value = slot.values.get(asked.lower()) if slot is not None else None
+        value = slot.values.get(wanted.lower()) if slot is not None else None
         if value is None:
-            raise SettingRefused(f"The agent offers no {name} {asked!r}; it has: {_listed(self._ids(name)) or 'none'}.")
+            raise SettingRefused(f"The agent offers no {name} {wanted!r}; it has: "
+                                 f"{_listed(self._ids(name)) or 'none'}.")
         return value
 
 

@@ -65,15 +65,16 @@ def _open_code(request: RequestRead) -> Effect | None:
     own = request.own
     if own.kind == "edit" and content_of(own):
         return None
-    asked = json_object(bytes(own.raw_input)) if not is_empty(own.raw_input) else {}
+    own_input = json_object(bytes(own.raw_input)) if not is_empty(own.raw_input) else {}
     whole = json_object(request.announced.announced_json)
-    if asked is None or whole is None or not request.announced.begun:
+    if own_input is None or whole is None or not request.announced.begun:
         return Effect(own, partial=True)
-    if own.kind == "other" and not asked.keys() <= whole.keys():
+    if own.kind == "other" and not own_input.keys() <= whole.keys():
         return None  # The request is about a directory outside of the workspace that the call needs.
-    if any(whole.get(name, value) != value for name, value in asked.items()):
+    if any(whole.get(name, value) != value for name, value in own_input.items()):
         return Effect(own, partial=True)  # The request is not about the call that was reported.
-    return Effect(with_input(own, {**whole, **asked})) if whole or asked else None  # The request may add defaults.
+    # The request may add defaults.
+    return Effect(with_input(own, {**whole, **own_input})) if whole or own_input else None
 
 
 def _codex(request: RequestRead) -> Effect | None:

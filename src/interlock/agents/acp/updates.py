@@ -168,14 +168,14 @@ class AcpUpdates:
         asked. Raises msgspec.DecodeError for any other request."""
         if method == "elicitation/create":
             return await self._elicitation(wire.ELICITATION.decode(params))
-        asked, own = wire.PERMISSION.decode(params), wire.ASKED_PERMISSION.decode(params).tool_call
+        permission, own = wire.PERMISSION.decode(params), wire.ASKED_PERMISSION.decode(params).tool_call
         wire.ANYTHING.decode(params)
-        if self._turn_writer is None or await self._elsewhere(asked, self._turn_writer):
+        if self._turn_writer is None or await self._elsewhere(permission, self._turn_writer):
             return None
         if self._reader is not None and self._reader.waits:
             over = self._over(self._turn_writer)
-            return LateInquiry(lambda: self._with_input(asked, own, over))
-        return await self._permission(asked, own)
+            return LateInquiry(lambda: self._with_input(permission, own, over))
+        return await self._permission(permission, own)
 
     async def _permission(self, permission: wire.Permission, own: wire.AskedCall) -> Inquiry | None:
         found = await self.question(permission, own)

@@ -58,9 +58,9 @@ class AgentTurn:
     """A prompt in progress. `history` is the conversation before it; new messages are in `live`."""
 
     def __init__(self, turn_writer: TurnWriter, setting: Setting, tool_runner: ToolRunner, figures: UsageSum,
-                 history: list[Message], asked: Message, new_id: Callable[[], str]) -> None:
+                 history: list[Message], prompt_message: Message, new_id: Callable[[], str]) -> None:
         self.history = history
-        self.live: list[Message] = [asked]
+        self.live: list[Message] = [prompt_message]
         self.answers: dict[str, ModelResponse] = {}
         self.turn_writer = turn_writer
         self.setting = setting

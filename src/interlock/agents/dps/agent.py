@@ -242,14 +242,14 @@ class DpsAgent:
 
     async def _compacted(self, frame: Frame, payload: p.Compacted) -> None:
         """Report every compaction (T-6); a requested one answers the request."""
-        asked = self._compacting
+        waiting = self._compacting
         if payload.trigger != "requested":
             await self._relay(frame, payload)
-        elif asked is None:
+        elif waiting is None:
             raise InvalidFrame("$.payload.trigger", "no control.session.compact waits for an answer")
         else:
             self._compacting = None
-            asked[1].set_result(payload)
+            waiting[1].set_result(payload)
 
     async def _relay(self, frame: Frame, payload: Any) -> None:
         relay = self._opening.relay if self._opening is not None else None
@@ -279,10 +279,10 @@ class DpsAgent:
         self._awaited.set()
         try:
             if not prompt.continues:
-                asked, files = carried(request_of(prompt), lambda: str(uuid.uuid4()))
+                body, files = carried(request_of(prompt), lambda: str(uuid.uuid4()))
                 for file in files:  # E-5: on this pipe, too.
                     await pipe.send("agent.file.transfer", file)
-                turn.sent_as(await pipe.send("control.prompt.request", asked))
+                turn.sent_as(await pipe.send("control.prompt.request", body))
             if self._paused and self._features.pause == "boundary":
                 await self._send("control.turn.pause", p.TurnPause())
             return await self._until_over(turn)

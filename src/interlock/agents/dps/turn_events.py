@@ -156,15 +156,15 @@ class DpsTurn:
             found = self._blocks[block_id] = BlockSpan()
         return found
 
-    async def _announce(self, asked: p.ToolRequest, frame: Frame) -> None:
-        if asked.invocation_id in self._invocations:
+    async def _announce(self, request: p.ToolRequest, frame: Frame) -> None:
+        if request.invocation_id in self._invocations:
             raise InvalidFrame("$.payload.invocation_id", "names a tool call of this turn that was announced before")
         if len(self._calls) >= MAX_OPEN_CALLS:
             raise InvalidFrame("$.payload.invocation_id", f"{MAX_OPEN_CALLS} tool calls are open already")
         kind = frame.metadata.get("kind")
-        call = self._calls[asked.invocation_id] = _Call(asked, kind if isinstance(kind, str) else None)
-        self._invocations[asked.invocation_id] = call.invocation_id
-        parent = self._invocations.get(asked.parent_invocation_id or "")
+        call = self._calls[request.invocation_id] = _Call(request, kind if isinstance(kind, str) else None)
+        self._invocations[request.invocation_id] = call.invocation_id
+        parent = self._invocations.get(request.parent_invocation_id or "")
         await self.turn_writer.tool_request(
             call.invocation_id, call.tool_name, call.input_json, call.title, parent, call.kind
         )
@@ -227,12 +227,12 @@ def request_of(prompt: AgentPrompt) -> p.PromptRequest:
     """Return the prompt for the agent: text alone as text, anything else as blocks."""
     texts = [block.get("text") for block in prompt.content if block.get("type") == "text"]
     plain = len(texts) == len(prompt.content) == 1
-    asked = prompt.settings
+    settings = prompt.settings
     return p.PromptRequest(
         prompt_id=prompt.prompt_id, input_type="text" if plain else "blocks", origin="user",
         text=str(texts[0]) if plain else None, content=None if plain else prompt.content, timeout_ms=prompt.timeout_ms,
-        mode=asked.mode, model=asked.model, options=asked.options or None, system_append=asked.system_append,
-        silent=asked.silent, context=asked.context,
+        mode=settings.mode, model=settings.model, options=settings.options or None,
+        system_append=settings.system_append, silent=settings.silent, context=settings.context,
     )
 
 

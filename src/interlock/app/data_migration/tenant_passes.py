@@ -136,14 +136,14 @@ class TenantCopy:
     def _rows(self, table: CopiedTable) -> AsyncIterator[Row]:
         columns = ", ".join(table.columns)
         values: list[Any] = [self._tenant_id]
-        asked = f"SELECT {columns} FROM {table.name} WHERE {table.where}"
+        statement = f"SELECT {columns} FROM {table.name} WHERE {table.where}"
         if table.name == "audit":
-            asked, values = f"{asked} AND seq > $2", [*values, self._audited]
+            statement, values = f"{statement} AND seq > $2", [*values, self._audited]
         elif table.name == "event" and self._since is not None:
             return self._read(_GROWN_EVENTS.format(columns=columns), list(self._grown), list(self._grown.values()))
         elif self._since is not None:
-            asked, values = f"{asked} AND {_CHANGED.format(name=table.name)}", [*values, self._since]
-        return self._read(f"{asked} ORDER BY {table.order}", *values)
+            statement, values = f"{statement} AND {_CHANGED.format(name=table.name)}", [*values, self._since]
+        return self._read(f"{statement} ORDER BY {table.order}", *values)
 
     async def _read(self, sql: str, *values: Any) -> AsyncIterator[Row]:
         async for row in cast("Any", self._source).cursor(sql, *values, prefetch=PREFETCH):
@@ -209,8 +209,8 @@ class TenantCopy:
         """Delete what no longer exists at the source. That is rare, so only the count is compared first."""
         if table.name in _STAYS and table.name != "audit_personal":
             return
-        asked = f"SELECT count(*) FROM {table.name} WHERE {table.where}"
-        if await self._source.fetchval(asked, self._tenant_id) == await self._target.fetchval(asked, self._tenant_id):
+        count = f"SELECT count(*) FROM {table.name} WHERE {table.where}"
+        if await self._source.fetchval(count, self._tenant_id) == await self._target.fetchval(count, self._tenant_id):
             return
         keys, draft = await self._key(table.name), f"kept_{table.name}"
         columns = ", ".join(keys)

@@ -84,11 +84,11 @@ class LocalBus(Bus):
             raise BusError(f"A request of {len(body)} bytes is too large for the bus.")
         if self._away:
             raise CutOff(self.where)
-        asked = self._hub.served.get(subject)
-        free = [one for one in asked or () if one.takes()]
-        if not asked or not free:
+        servers = self._hub.served.get(subject)
+        free = [one for one in servers or () if one.takes()]
+        if not servers or not free:
             raise NoResponder(f"No responder serves {subject} now.")
-        asked.rotate(-1)
+        servers.rotate(-1)
         answering = free[0].begin(body)
         waiting = asyncio.shield(answering)  # The responder continues, whether or not the requester still waits.
         self._asked[waiting] = None
@@ -143,8 +143,8 @@ class LocalBus(Bus):
         self._closed = True
         for one in [*self._mine]:
             await one.end()
-        for asked in self._asked:
-            asked.cancel()
+        for request in self._asked:
+            request.cancel()
 
     @property
     def away(self) -> bool:

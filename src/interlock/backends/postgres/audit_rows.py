@@ -34,8 +34,8 @@ WHERE session_id > $1 ORDER BY session_id LIMIT $2
 """
 CONTROLS_OF = """
 SELECT c.session_id, c.seq, c.message_id, c.body
-FROM unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)
-JOIN control AS c ON c.tenant_id = asked.tenant_id AND c.session_id = asked.session_id ORDER BY c.session_id, c.seq
+FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, session_id)
+JOIN control AS c ON c.tenant_id = wanted.tenant_id AND c.session_id = wanted.session_id ORDER BY c.session_id, c.seq
 """
 HAS_AUDIT = "SELECT to_regclass('audit_head') IS NOT NULL"
 
@@ -43,7 +43,7 @@ HAS_AUDIT = "SELECT to_regclass('audit_head') IS NOT NULL"
 class Runs(Protocol):
     """Runs asynchronous code for synchronous callers."""
 
-    def __call__(self, asked: Coroutine[Any, Any, T], /) -> T: ...
+    def __call__(self, reading: Coroutine[Any, Any, T], /) -> T: ...
 
 
 class PostgresAuditRows(BoundRows):

@@ -228,12 +228,12 @@ class PostgresReaders:
     async def _read(self, sql: str, values: tuple[Any, ...]) -> list[Row]:
         if not self._room.locked() or any(isinstance(one, list) for one in values):
             return await retrying(lambda: self._once(sql, values))
-        asked = (sql, values)
-        if (shared := self._unsent.get(asked)) is not None:
+        query = (sql, values)
+        if (shared := self._unsent.get(query)) is not None:
             with one_trip():
                 return list(await asyncio.shield(shared))
-        reading = retrying(lambda: self._once(sql, values, asked))
-        shared = self._unsent[asked] = asyncio.create_task(reading, name="a read")
+        reading = retrying(lambda: self._once(sql, values, query))
+        shared = self._unsent[query] = asyncio.create_task(reading, name="a read")
         self._shared.add(shared)
         shared.add_done_callback(self._has_read)
         return list(await asyncio.shield(shared))

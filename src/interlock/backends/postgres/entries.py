@@ -34,12 +34,12 @@ WHERE NOT EXISTS (SELECT 1 FROM transcript_line AS there WHERE there.tenant_id =
 """An existing entry stays unchanged. Its number is used up nevertheless, which is harmless."""
 HEADERS = """
 SELECT s.session_id, s.agent_id, s.workspace, s.created_ms, s.tenant_id
-FROM unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)
-JOIN session AS s ON s.tenant_id = asked.tenant_id AND s.session_id = asked.session_id
+FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, session_id)
+JOIN session AS s ON s.tenant_id = wanted.tenant_id AND s.session_id = wanted.session_id
 """
 BEGUN = """
-SELECT t.session_id FROM unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)
-JOIN transcript AS t ON t.tenant_id = asked.tenant_id AND t.session_id = asked.session_id AND t.kept = ''
+SELECT t.session_id FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, session_id)
+JOIN transcript AS t ON t.tenant_id = wanted.tenant_id AND t.session_id = wanted.session_id AND t.kept = ''
 """
 BEGIN_TRANSCRIPT = """
 INSERT INTO transcript (tenant_id, session_id, agent_id, lines) SELECT tenant_id, session_id, agent_id, 0

@@ -160,13 +160,13 @@ async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | N
                 ) -> dict[LaneName, Lease]:
     """Take those of these lanes, each with its runner, that can be taken; returns (lane → its owner now), without
     frozen lanes. Raises Gone."""
-    mine, asked = encoded(instance_id), {encoded_lane(lane): lane for lane in lanes}
-    rows = await connection.fetch(HOLD, mine, *lane_columns(asked))
+    mine, wanted = encoded(instance_id), {encoded_lane(lane): lane for lane in lanes}
+    rows = await connection.fetch(HOLD, mine, *lane_columns(wanted))
     if not rows:
         raise _gone(instance_id)
     rows = [row for row in rows if row[0] is not None]
-    rows += await _named(connection, mine, asked.keys() - {_lane(row) for row in rows})
-    runners = [lanes[asked[_lane(row)]] for row in rows]
+    rows += await _named(connection, mine, wanted.keys() - {_lane(row) for row in rows})
+    runners = [lanes[wanted[_lane(row)]] for row in rows]
     epochs = {_lane(row): int(row[2]) for row in rows}
     found = await connection.fetch(
         TAKE, *lane_columns(epochs), [encoded(one) if one is not None else None for one in runners],
@@ -175,9 +175,9 @@ async def _take(connection: PostgresConnection, lanes: Mapping[LaneName, str | N
     for tenant_id, name, holder, epoch in found:
         lane = LaneName(tenant_id, name)
         if epoch is not None:
-            leases[asked[lane]] = Lease(epoch, instance_id)
+            leases[wanted[lane]] = Lease(epoch, instance_id)
         elif holder is not None:
-            leases[asked[lane]] = Lease(epochs[lane], decoded(holder))
+            leases[wanted[lane]] = Lease(epochs[lane], decoded(holder))
     return leases
 
 

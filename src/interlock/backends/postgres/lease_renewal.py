@@ -66,16 +66,16 @@ class Renewing:
         and a new process of the server, which after a stall may be more than is left of the lease.
         """
         first = asyncio.ensure_future(self._asked(connection, instance_id, life_ms))
-        asked = {first}
+        renewals = {first}
         try:
-            await asyncio.wait(asked, timeout=RENEW_TIMEOUT_S)
+            await asyncio.wait(renewals, timeout=RENEW_TIMEOUT_S)
             if not first.done():
-                asked.add(asyncio.ensure_future(self._connected(instance_id, life_ms)))
+                renewals.add(asyncio.ensure_future(self._connected(instance_id, life_ms)))
             async with asyncio.timeout(RECONNECT_TIMEOUT_S):
-                self._connection, is_alive = await _first_of(asked)
+                self._connection, is_alive = await _first_of(renewals)
                 return is_alive
         finally:
-            await self._give_up(asked)
+            await self._give_up(renewals)
             if self._connection is not connection:
                 connection.terminate()
 
@@ -90,11 +90,11 @@ class Renewing:
             connection.terminate()
             raise
 
-    async def _give_up(self, asked: set[asyncio.Task[Renewed]]) -> None:
+    async def _give_up(self, renewals: set[asyncio.Task[Renewed]]) -> None:
         """Cancel the pending requests, and close the connections of answers that are not needed."""
-        for task in asked:
+        for task in renewals:
             task.cancel()
-        for found in await asyncio.gather(*asked, return_exceptions=True):
+        for found in await asyncio.gather(*renewals, return_exceptions=True):
             if not isinstance(found, BaseException) and found[0] is not self._connection:
                 found[0].terminate()
 
@@ -105,9 +105,9 @@ class Renewing:
             self._connection = None
 
 
-async def _first_of(asked: set[asyncio.Task[Renewed]]) -> Renewed:
+async def _first_of(renewals: set[asyncio.Task[Renewed]]) -> Renewed:
     """Return the first answer; a fault counts only if all have failed. Raises the last one's exception."""
-    waiting = set(asked)
+    waiting = set(renewals)
     while True:
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

@@ -50,25 +50,25 @@ SESSIONS = f"""
 ORDER BY updated_ms DESC, session_id DESC LIMIT $4
 """
 RUNNER_SESSIONS = f"{_SESSION} WHERE runner_id = $1 AND tenant_id = $2 AND state <> 'closed' ORDER BY place"
-_ASKED = "unnest($1::text[], $2::text[]) AS asked (tenant_id, session_id)"
+_WANTED = "unnest($1::text[], $2::text[]) AS wanted (tenant_id, session_id)"
 SESSION_CLOCKS = f"""
-SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session JOIN {_ASKED} USING (tenant_id, session_id)
+SELECT session_id, runner_id, state, deadline_ms, tenant_id FROM session JOIN {_WANTED} USING (tenant_id, session_id)
 ORDER BY session_id COLLATE "C"
 """
-SESSIONS_NAMED = f"{_SESSION} JOIN {_ASKED} USING (tenant_id, session_id)"
+SESSIONS_NAMED = f"{_SESSION} JOIN {_WANTED} USING (tenant_id, session_id)"
 LANE_PARTS = f"""
-SELECT session_id, 'command', place, '', body FROM {_ASKED} JOIN command USING (tenant_id, session_id)
+SELECT session_id, 'command', place, '', body FROM {_WANTED} JOIN command USING (tenant_id, session_id)
     WHERE ended_ms IS NULL
-UNION ALL SELECT session_id, 'approval', place, '', body FROM {_ASKED} JOIN approval USING (tenant_id, session_id)
+UNION ALL SELECT session_id, 'approval', place, '', body FROM {_WANTED} JOIN approval USING (tenant_id, session_id)
     WHERE state IN ('pending', 'granted')
-UNION ALL SELECT session_id, 'control', seq, message_id, body FROM {_ASKED} JOIN control USING (tenant_id, session_id)
-UNION ALL SELECT asked.session_id, 'received', latest.n, latest.message_id, ''::bytea
-    FROM {_ASKED} JOIN stream ON stream.tenant_id = asked.tenant_id AND stream.name = 's/' || asked.session_id
+UNION ALL SELECT session_id, 'control', seq, message_id, body FROM {_WANTED} JOIN control USING (tenant_id, session_id)
+UNION ALL SELECT wanted.session_id, 'received', latest.n, latest.message_id, ''::bytea
+    FROM {_WANTED} JOIN stream ON stream.tenant_id = wanted.tenant_id AND stream.name = 's/' || wanted.session_id
     CROSS JOIN LATERAL (SELECT n, message_id FROM event
-                        WHERE event.tenant_id = asked.tenant_id AND stream_id = stream.id AND kind IN ('C', 'refused')
+                        WHERE event.tenant_id = wanted.tenant_id AND stream_id = stream.id AND kind IN ('C', 'refused')
                         ORDER BY n DESC LIMIT $3) AS latest
 UNION ALL SELECT session_id, 'pending', place, entry_id, ''::bytea
-    FROM {_ASKED} JOIN transcript_pending USING (tenant_id, session_id) WHERE $4::boolean
+    FROM {_WANTED} JOIN transcript_pending USING (tenant_id, session_id) WHERE $4::boolean
 """
 """What lanes consist of besides their sessions, by parts, in no particular order."""
 DUE_SESSIONS = """
@@ -114,12 +114,12 @@ ORDER BY place DESC LIMIT $4
 """
 
 # --- usage reported by agents ---
-_USAGE_ASKED = ("$1::text", "$2::bigint", "$3::bigint", "$4::text", "$5::text", "$6::text", "$7::text", "$8::bigint")
+_USAGE_WANTED = ("$1::text", "$2::bigint", "$3::bigint", "$4::text", "$5::text", "$6::text", "$7::text", "$8::bigint")
 
 
 def usage(by: Set[UsageDimension]) -> str:
     """Return the query that sums usage, grouped by these."""
-    return usage_sums(by, _USAGE_ASKED)
+    return usage_sums(by, _USAGE_WANTED)
 
 
 # --- control frames, files, answers ---
@@ -168,25 +168,25 @@ ORDER BY seq DESC LIMIT $3
 """
 """Uses the index `audit_of_seals`, whose expressions these are."""
 LANE_HISTORIES = f"""
-SELECT asked.place, 'event', tail.n, '', tail.message_id, tail.kind, tail.at_ms, tail.body
-    FROM unnest($1::int[], $15::text[], $2::text[], $3::bigint[]) AS asked (place, tenant_id, name, after)
+SELECT wanted.place, 'event', tail.n, '', tail.message_id, tail.kind, tail.at_ms, tail.body
+    FROM unnest($1::int[], $15::text[], $2::text[], $3::bigint[]) AS wanted (place, tenant_id, name, after)
     JOIN stream USING (tenant_id, name)
     CROSS JOIN LATERAL (SELECT n, message_id, kind, at_ms, body FROM event
-                        WHERE event.tenant_id = asked.tenant_id AND stream_id = stream.id AND n > asked.after
+                        WHERE event.tenant_id = wanted.tenant_id AND stream_id = stream.id AND n > wanted.after
                         ORDER BY n LIMIT $4) AS tail
-UNION ALL SELECT asked.place, 'about', found.seq, asked.subject, found.hash, '', 0, found.body
-    FROM unnest($5::int[], $6::text[], $7::text[]) AS asked (place, tenant_id, subject)
+UNION ALL SELECT wanted.place, 'about', found.seq, wanted.subject, found.hash, '', 0, found.body
+    FROM unnest($5::int[], $6::text[], $7::text[]) AS wanted (place, tenant_id, subject)
     CROSS JOIN LATERAL (SELECT seq, hash, body FROM audit
-                        WHERE {_COMMAND} = asked.subject AND tenant_id = asked.tenant_id OFFSET 0) AS found
-UNION ALL SELECT asked.place, 'about', found.seq, asked.subject, found.hash, '', 0, found.body
-    FROM unnest($8::int[], $9::text[], $10::text[]) AS asked (place, tenant_id, subject)
+                        WHERE {_COMMAND} = wanted.subject AND tenant_id = wanted.tenant_id OFFSET 0) AS found
+UNION ALL SELECT wanted.place, 'about', found.seq, wanted.subject, found.hash, '', 0, found.body
+    FROM unnest($8::int[], $9::text[], $10::text[]) AS wanted (place, tenant_id, subject)
     CROSS JOIN LATERAL (SELECT seq, hash, body FROM audit
-                        WHERE {_APPROVAL} = asked.subject AND {_COMMAND} IS NULL
-                          AND tenant_id = asked.tenant_id OFFSET 0) AS found
-UNION ALL SELECT asked.place, 'seal', found.seq, '', found.hash, '', 0, found.body
-    FROM unnest($11::int[], $12::text[], $13::bytea[]) AS asked (place, tenant_id, name)
+                        WHERE {_APPROVAL} = wanted.subject AND {_COMMAND} IS NULL
+                          AND tenant_id = wanted.tenant_id OFFSET 0) AS found
+UNION ALL SELECT wanted.place, 'seal', found.seq, '', found.hash, '', 0, found.body
+    FROM unnest($11::int[], $12::text[], $13::bytea[]) AS wanted (place, tenant_id, name)
     CROSS JOIN LATERAL (SELECT seq, hash, body FROM audit
-                        WHERE tenant_id = asked.tenant_id AND substring(body FROM {_SEALS} + 13 FOR 32) = asked.name
+                        WHERE tenant_id = wanted.tenant_id AND substring(body FROM {_SEALS} + 13 FOR 32) = wanted.name
                           AND {_SEALS} > 0 ORDER BY seq DESC LIMIT $14) AS found
 """
 """The data that the states of many lanes require, by the position of each in the query, in no particular order. `OFFSET

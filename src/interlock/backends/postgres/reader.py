@@ -115,6 +115,6 @@ class PostgresReading(SqlReading[PostgresReaders]):
     ) -> list[TranscriptLine]:
         if self._keeps_transcripts:
             return []  # They are stored in the transaction that created them.
-        asked = (queries.TRANSCRIPT_PENDING,) if of is None else (queries.TRANSCRIPT_PENDING_OF, *of)
+        query = (queries.TRANSCRIPT_PENDING,) if of is None else (queries.TRANSCRIPT_PENDING_OF, *of)
         return [TranscriptLine(tenant_id=tenant_id, session_id=session_id, entry_id=entry_id, line=line)
-                for tenant_id, session_id, entry_id, line in await self._readers.rows(*asked, limit)]
+                for tenant_id, session_id, entry_id, line in await self._readers.rows(*query, limit)]

@@ -97,15 +97,15 @@ class RenewalThread:
         """Renew for the gateway while its loop is busy."""
         while not self._ending:
             await asyncio.sleep(LOOK_S)
-            asked, now_s = self._asked, self._loop.time()
-            if asked is None or now_s < self._renewed_s + LATE_S:
+            renewal, now_s = self._asked, self._loop.time()
+            if renewal is None or now_s < self._renewed_s + LATE_S:
                 continue
-            if now_s > max(asked.at_s, self._turned_s) + BUSY_LIMIT_S:
+            if now_s > max(renewal.at_s, self._turned_s) + BUSY_LIMIT_S:
                 continue
-            if await self._turns() or asked is not self._asked:
+            if await self._turns() or renewal is not self._asked:
                 continue
             try:
-                await self._once(asked.instance_id, asked.life_ms)
+                await self._once(renewal.instance_id, renewal.life_ms)
             except LedgerError:
                 pass  # The gateway's own renewal finds the same, and reports it.
             except Exception:

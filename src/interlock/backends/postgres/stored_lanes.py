@@ -16,17 +16,17 @@ from interlock.protocol.identifiers import COMMAND_PREFIX
 from interlock.protocol.records import AuditRecord, ControlRecord, Event
 
 
-async def clocks(readers: PostgresReaders, asked: Sequence[LaneName]) -> list[SessionClock]:
+async def clocks(readers: PostgresReaders, named: Sequence[LaneName]) -> list[SessionClock]:
     """Return clocks of lanes; see `LaneReads.session_clocks`. Raises LedgerError."""
-    return [SessionClock(*row) for row in await readers.rows(queries.SESSION_CLOCKS, *_named(asked))]
+    return [SessionClock(*row) for row in await readers.rows(queries.SESSION_CLOCKS, *_named(named))]
 
 
-async def lanes(readers: PostgresReaders, asked: Sequence[LaneName], received: int, *, pending: bool
+async def lanes(readers: PostgresReaders, named: Sequence[LaneName], received: int, *, pending: bool
                 ) -> dict[str, StoredLane]:
     """See `LaneReads.stored_lanes`; `pending` is whether transcript lines wait for files. Raises LedgerError."""
-    if not asked:
+    if not named:
         return {}
-    wanted = _named(asked)
+    wanted = _named(named)
     sessions, parts = await asyncio.gather(readers.rows(queries.SESSIONS_NAMED, *wanted),
                                            readers.rows(queries.LANE_PARTS, *wanted, received, pending))
     of: dict[str, dict[str, list[Row]]] = {}
@@ -88,9 +88,9 @@ def _record(tenant_id: str, row: Row) -> AuditRecord:
     return AuditRecord(tenant_id=tenant_id, seq=seq, hash=hash_, body=body)
 
 
-def _named(asked: Sequence[LaneName]) -> tuple[list[str], list[str]]:
+def _named(named: Sequence[LaneName]) -> tuple[list[str], list[str]]:
     """Return the tenants and the names of lanes, each lane once."""
-    return lane_columns(encoded_lane(one) for one in dict.fromkeys(asked))
+    return lane_columns(encoded_lane(one) for one in dict.fromkeys(named))
 
 
 def _number(row: Row) -> int:

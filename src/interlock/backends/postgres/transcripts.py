@@ -38,11 +38,11 @@ LINES = f"SELECT line {_OF} ORDER BY n"
 ENTRY_IDS = f"SELECT entry_id {_OF} AND entry_id IS NOT NULL"
 LEAF = f"SELECT entry_id {_OF} AND entry_id IS NOT NULL ORDER BY n DESC LIMIT 1"
 KEPT_ENTRIES = """
-SELECT asked.place, line.entry_id
-FROM unnest($1::int[], $2::text[], $3::text[], $4::text[]) AS asked (place, session_id, agent_id, tenant_id)
+SELECT wanted.place, line.entry_id
+FROM unnest($1::int[], $2::text[], $3::text[], $4::text[]) AS wanted (place, session_id, agent_id, tenant_id)
 JOIN transcript USING (tenant_id, session_id, agent_id)
 JOIN transcript_line AS line USING (tenant_id, session_id, kept)
-WHERE kept = '' AND line.entry_id IS NOT NULL ORDER BY asked.place, line.n
+WHERE kept = '' AND line.entry_id IS NOT NULL ORDER BY wanted.place, line.n
 """
 PAGE = f"SELECT line {_OF} AND entry_id IS NOT NULL ORDER BY n OFFSET $4 LIMIT $5"
 ENTRIES = f"SELECT count(*) {_OF} AND entry_id IS NOT NULL"
@@ -89,9 +89,9 @@ class PostgresTranscripts(TranscriptStore):
         return found[0] if found is not None else None
 
     async def kept_entries(self, of: Sequence[tuple[str, str, str]]) -> list[KeptEntries | OSError]:
-        asked = [[encoded(one) for one in column] for column in zip(*of, strict=True)] or [[], [], []]
+        columns = [[encoded(one) for one in column] for column in zip(*of, strict=True)] or [[], [], []]
         try:
-            found = await _kept(self._ledger.lane_readers.rows(KEPT_ENTRIES, list(range(len(of))), *asked))
+            found = await _kept(self._ledger.lane_readers.rows(KEPT_ENTRIES, list(range(len(of))), *columns))
         except OSError as error:
             return [error for _ in of]
         entries: dict[int, list[str]] = {place: [] for place in range(len(of))}
@@ -149,15 +149,15 @@ class PostgresTranscripts(TranscriptStore):
 
     async def _replace(self, name: tuple[str, str, str], grown_to: int, made: Sequence[bytes], kept: str) -> bool:
         session_id, _, tenant_id = name
-        asked = [encoded(one) for one in name]
+        columns = [encoded(one) for one in name]
 
         async def replace(connection: PostgresConnection) -> bool:
-            if await connection.fetchval(HOLD, *asked) != grown_to:
+            if await connection.fetchval(HOLD, *columns) != grown_to:
                 return False
             for statement in (SET_ASIDE, SET_LINES_ASIDE):
                 await connection.execute(statement, encoded(session_id), encoded(tenant_id), kept)
             # Numbers continue after the old ones, so that concurrent appends are detected.
-            await connection.fetchval(PUBLISH, *asked, grown_to + len(made))
+            await connection.fetchval(PUBLISH, *columns, grown_to + len(made))
             await _add_whole(connection, tenant_id, session_id, made)
             return True
 
@@ -182,9 +182,9 @@ def _rows(of: tuple[str, str], numbered: Iterable[tuple[int, bytes]]) -> list[tu
     return rows
 
 
-async def _kept(asked: Awaitable[T]) -> T:
+async def _kept(reading: Awaitable[T]) -> T:
     """Wait, with the ledger's errors as this port's: the call may be repeated."""
     try:
-        return await asked
+        return await reading
     except LedgerError as error:
         raise OSError(str(error)) from error

@@ -135,14 +135,14 @@ class Approvals:
                 self._rejected[approval.id] = f"{MAX_CARDS_WAITING} others wait for the chat {chat}"
                 log.warning("card_left_out", chat_id=chat, approval=approval.id, waiting=MAX_CARDS_WAITING)
         title = title_of_approval(redacted(approval, self._redact))
-        asked = self._places.asked[approval.id] = AskedQuestion(title, waiting=open_)
-        self._note_if_undelivered(approval.id, asked)
+        question = self._places.asked[approval.id] = AskedQuestion(title, waiting=open_)
+        self._note_if_undelivered(approval.id, question)
         self._save()
         for chat in open_:
             self._workers.wake(chat)
 
     def _cards_waiting(self, chat: Id) -> int:
-        return sum(chat in asked.waiting for asked in self._places.asked.values())
+        return sum(chat in question.waiting for question in self._places.asked.values())
 
     def _note_if_undelivered(self, approval_id: str, question: AskedQuestion) -> None:
         if not question.waiting and not question.messages and question.outcome is None:
@@ -152,19 +152,19 @@ class Approvals:
 
     async def _bring_up_to_date(self, chat: Id) -> bool:
         """Send the oldest card that waits for a chat, or mark the oldest there that is decided."""
-        for approval_id, asked in self._places.asked.items():
-            if asked.outcome is not None and (sent := _card_in(asked, chat)) is not None:
-                await self._bot.edit(*sent, asked.outcome)
-                asked.messages.remove(sent)
-                self._forget_if_marked(approval_id, asked)
+        for approval_id, pending in self._places.asked.items():
+            if pending.outcome is not None and (sent := _card_in(pending, chat)) is not None:
+                await self._bot.edit(*sent, pending.outcome)
+                pending.messages.remove(sent)
+                self._forget_if_marked(approval_id, pending)
                 self._save()
                 return True
-            if chat in asked.waiting:
-                await self._send_card(approval_id, asked, chat)
+            if chat in pending.waiting:
+                await self._send_card(approval_id, pending, chat)
                 return True
         return False
 
-    async def _send_card(self, approval_id: str, asked: AskedQuestion, chat: Id) -> None:
+    async def _send_card(self, approval_id: str, pending: AskedQuestion, chat: Id) -> None:
         """Send a card with the approval's current state, since the chat may have had to wait."""
         try:
             approval = await self._approval(approval_id)
@@ -175,19 +175,19 @@ class Approvals:
             log.warning("card_waits_for_the_gateway", approval=approval_id, error=str(error))
             await asyncio.sleep(AGAIN_S)
             return
-        wanted = approval is not None and approval.state == "pending" and asked.outcome is None
+        wanted = approval is not None and approval.state == "pending" and pending.outcome is None
         if approval is not None and card is not None and wanted:
-            await self._show_in(chat, approval, asked, card)
-        if chat in asked.waiting:
-            asked.waiting.remove(chat)
+            await self._show_in(chat, approval, pending, card)
+        if chat in pending.waiting:
+            pending.waiting.remove(chat)
         if wanted:
-            self._note_if_undelivered(approval_id, asked)
-        self._forget_if_marked(approval_id, asked)
+            self._note_if_undelivered(approval_id, pending)
+        self._forget_if_marked(approval_id, pending)
         self._save()
-        if asked.outcome is not None:  # It was decided while its card was sent.
-            self._mark(asked)
+        if pending.outcome is not None:  # It was decided while its card was sent.
+            self._mark(pending)
         elif approval is not None:
-            await self._report(approval, asked)
+            await self._report(approval, pending)
 
     async def _report(self, approval: Approval, question: AskedQuestion) -> None:
         """Name the chats that have its card at the gateway, unless it knows them (J-5). What fails is repeated by the
@@ -287,34 +287,34 @@ class Approvals:
 
     async def _kind(self, approval: Approval) -> str | None:
         """Return the kind of a described call, if the config lets each of its kind be allowed in the session."""
-        asked = request_of_approval(approval).asked
-        if approval.door != "tool" or approval.kind != "permission" or not asked.described or asked.kind is None:
+        request = request_of_approval(approval).asked
+        if approval.door != "tool" or approval.kind != "permission" or not request.described or request.kind is None:
             return None
         try:
             await self._gateway.approvals.rule(approval.id, scope="session", width="described")
         except InterlockError:
             return None
-        return asked.kind
+        return request.kind
 
     async def _look(self, approval_id: str) -> None:
         """Have a question marked as decided in its place: it never reappears (P-5)."""
-        asked = self._places.asked.get(approval_id)
-        approval = await self._approval(approval_id) if asked is not None else None
-        if asked is None:
+        question = self._places.asked.get(approval_id)
+        approval = await self._approval(approval_id) if question is not None else None
+        if question is None:
             return
         if approval is not None and approval.state == "pending":
-            asked.waiting = [chat for chat in asked.waiting if chat in self._asking]
-            for chat in asked.waiting:
+            question.waiting = [chat for chat in question.waiting if chat in self._asking]
+            for chat in question.waiting:
                 self._workers.wake(chat)
             self._reported.pop(approval_id, None)
-            await self._report(approval, asked)
+            await self._report(approval, question)
             return
-        asked.outcome = decided(approval, asked.title) if approval is not None else (
-            f"▫️ {asked.title}\nno longer there")
+        question.outcome = decided(approval, question.title) if approval is not None else (
+            f"▫️ {question.title}\nno longer there")
         self._places.undelivered.pop(approval_id, None)
-        self._forget_if_marked(approval_id, asked)
+        self._forget_if_marked(approval_id, question)
         self._save()
-        self._mark(asked)
+        self._mark(question)
 
     def _mark(self, question: AskedQuestion) -> None:
         for chat in [*(spot.chat_id for spot, _ in question.messages), *question.waiting]:
@@ -368,16 +368,16 @@ class Approvals:
         return self._was_sent(card, approval_id)
 
     def _was_sent(self, card: tuple[Id, Id], approval_id: str) -> bool:
-        asked = self._places.asked.get(approval_id)
-        return asked is not None and any((spot.chat_id, number) == card for spot, number in asked.messages)
+        question = self._places.asked.get(approval_id)
+        return question is not None and any((spot.chat_id, number) == card for spot, number in question.messages)
 
     async def answered(self, message: ChatMessage, person: AsyncInterlock) -> bool:
         """Send a reply to an agent's question as its answer; return False if it replies to none."""
         if message.answers is None:
             return False
-        for approval_id, asked in self._places.asked.items():
+        for approval_id, pending in self._places.asked.items():
             if any(spot.chat_id == message.spot.chat_id and number == message.answers
-                   for spot, number in asked.messages):
+                   for spot, number in pending.messages):
                 approval = await person.approvals.get(approval_id)
                 if approval.kind != "question":
                     return False

@@ -76,18 +76,18 @@ class TerminalAnswers:
             nonlocal again
             if again is not None:
                 again.cancel()
-            again = loop.call_later(QUIET_S, asked.ask_again)
+            again = loop.call_later(QUIET_S, open_question.ask_again)
 
         self._discard_typed()
-        asked = OpenQuestion(question, interrupted)
-        asked.ask()
+        open_question = OpenQuestion(question, interrupted)
+        open_question.ask()
         line = None
         try:
             line = await self._line()
         finally:
             if again is not None:
                 again.cancel()
-            asked.close(answered=line is not None)
+            open_question.close(answered=line is not None)
         return line
 
     def _discard_typed(self) -> None:

@@ -164,14 +164,14 @@ def answer(
 
 async def _answer(id_: str, text: str | None, where: Where, *, json: bool) -> int:
     async with GatewayLink(where) as link:
-        asked = await short_ids.approval(link, id_)
-        if asked.kind != "question":
-            raise Trouble("Conflict", f"{asked.id} asks for a yes or no, not for words.",
-                          f"Write: interlock approve {asked.id}, or: interlock deny {asked.id}")
-        if asked.state != "pending":
-            raise _too_late(asked)
-        show(CardReading(asked).all_rows())
-        after = await answer_question(link, asked, text)
+        approval = await short_ids.approval(link, id_)
+        if approval.kind != "question":
+            raise Trouble("Conflict", f"{approval.id} asks for a yes or no, not for words.",
+                          f"Write: interlock approve {approval.id}, or: interlock deny {approval.id}")
+        if approval.state != "pending":
+            raise _too_late(approval)
+        show(CardReading(approval).all_rows())
+        after = await answer_question(link, approval, text)
         if json:
             print_json(msgspec.json.encode(after))
         else:
@@ -299,16 +299,16 @@ def _check_change(approval: Approval) -> None:
 async def _while_pending(link: GatewayLink, approval: Approval, question: Coroutine[Any, Any, T]) -> T:
     """Ask a person, and return the answer. Raises Trouble as soon as the approval is decided elsewhere or expires: the
     question is taken back, as an answer to it no longer counts."""
-    asked, ended = asyncio.create_task(question), asyncio.create_task(_end_of(link, approval))
+    answering, ended = asyncio.create_task(question), asyncio.create_task(_end_of(link, approval))
     try:
-        await asyncio.wait({asked, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if asked.done():
-            return asked.result()
+        await asyncio.wait({answering, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if answering.done():
+            return answering.result()
         raise _too_late(ended.result())
     finally:
-        asked.cancel()
+        answering.cancel()
         ended.cancel()
-        await asyncio.wait({asked, ended})
+        await asyncio.wait({answering, ended})
 
 
 async def _end_of(link: GatewayLink, approval: Approval) -> Approval:

@@ -170,8 +170,8 @@ def notice(mark: str, text: str, style: str | None = None) -> None:
 def in_rows(question: str) -> str:
     """Return a question for the terminal of standard error: its rows break between its choices, all at the margin, and
     its last blank is kept."""
-    asked = question.rstrip()
-    return "\n".join(_rows(asked, sys.stderr, "", _CHOICES)) + question[len(asked):]
+    words = question.rstrip()
+    return "\n".join(_rows(words, sys.stderr, "", _CHOICES)) + question[len(words):]
 
 
 def _rows(text: str, stream: TextIO, indent: str = HANGING, words: re.Pattern[str] = _WORDS) -> list[str]:

@@ -71,13 +71,14 @@ def gateway(
     configure()
     state = writable(where.made_directory())
     config = load_config(where)
-    asked = {"host": host, "port": None if port is None else checked_port(port),
-             "tls_cert": None if tls_cert is None else str(tls_cert.absolute()),
-             "tls_key": None if tls_key is None else str(tls_key.absolute()), "behind_proxy": behind_proxy or None}
+    options = {"host": host, "port": None if port is None else checked_port(port),
+               "tls_cert": None if tls_cert is None else str(tls_cert.absolute()),
+               "tls_key": None if tls_key is None else str(tls_key.absolute()), "behind_proxy": behind_proxy or None}
 
     def over(config: Config) -> Config:
         """Return the config with the options of the command line applied."""
-        section = msgspec.structs.replace(config.gateway, **{key: one for key, one in asked.items() if one is not None})
+        section = msgspec.structs.replace(
+            config.gateway, **{key: one for key, one in options.items() if one is not None})
         shared = {"store": store or config.cluster.store, "bus": bus or config.cluster.bus}
         return msgspec.structs.replace(config, gateway=section, cluster=ClusterSection(**shared))
 

@@ -127,11 +127,11 @@ class IssuerClient:
         """Poll until the person has agreed or declined, at the interval that the issuer requires. Raises Trouble."""
         ends_s = self._now_s() + min(code.expires_in, LIFE_MAX_S)
         interval_s = min(max(code.interval, 1.0), INTERVAL_MAX_S)
-        asked = {"grant_type": DEVICE_GRANT, "device_code": code.device_code, "client_id": client_id}
+        form = {"grant_type": DEVICE_GRANT, "device_code": code.device_code, "client_id": client_id}
         while self._now_s() + interval_s < ends_s:
             self._sleep(interval_s)
             try:
-                answer = self._ask("POST", endpoint, asked)
+                answer = self._ask("POST", endpoint, form)
             except Trouble as trouble:
                 if trouble.code != "Unreachable":
                     raise

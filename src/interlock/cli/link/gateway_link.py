@@ -261,15 +261,15 @@ class GatewayLink:
             -> list[msgspec.Raw]:
         """Read at most `most` rows of a list over its cursor pages, in the gateway's order. Raises Trouble."""
         found: list[msgspec.Raw] = []
-        asked = {**(params or {}), "limit": str(min(LIST_PAGE, most))}
+        parameters = {**(params or {}), "limit": str(min(LIST_PAGE, most))}
         while True:
-            page = decoded(await self.get(path, asked), dict[str, msgspec.Raw], path)
+            page = decoded(await self.get(path, parameters), dict[str, msgspec.Raw], path)
             rows, cursor = _rows(page, path)
             found += rows
             # A page of a search may be empty while there are more; the same cursor twice would never end.
-            if cursor is None or len(found) >= most or cursor == asked.get("cursor"):
+            if cursor is None or len(found) >= most or cursor == parameters.get("cursor"):
                 return found[:most]
-            asked["cursor"] = cursor
+            parameters["cursor"] = cursor
 
     async def list(self, path: str, kind: type[T], params: Mapping[str, str] | None = None, most: int = LIST_MAX) \
             -> list[T]:

@@ -137,10 +137,10 @@ class SseStream:
         return decoded(raw, _Page, self._path)
 
     def _live(self) -> Flow[None]:
-        asked = RequestSpec("GET", self._path, bytes, accept=SSE, last_event_id=self.cursor)
-        opened: HttpReply | ConnectionCut = yield Open(asked)
+        request = RequestSpec("GET", self._path, bytes, accept=SSE, last_event_id=self.cursor)
+        opened: HttpReply | ConnectionCut = yield Open(request)
         try:
-            if self._link.accepted(asked, opened).status == 204:  # Nothing follows: the stream had ended (S-2).
+            if self._link.accepted(request, opened).status == 204:  # Nothing follows: the stream had ended (S-2).
                 return
         except Trouble as trouble:
             raise _passing(trouble, lost=isinstance(opened, ConnectionCut)) from None

@@ -57,10 +57,10 @@ def report(
         raise usage("--json excludes --csv.")
     if unknown := set(by.split(",")) - set(get_args(UsageDimension)):
         raise usage(f"--by {min(unknown)!r} is not one of {', '.join(FIELDS)}.")
-    asked = {"by": by, "from": from_, "to": to, "agent": agent, "model": model, "person": person, "limit": limit}
+    parameters = {"by": by, "from": from_, "to": to, "agent": agent, "model": model, "person": person, "limit": limit}
 
     async def request(link: GatewayLink) -> RequestSpec[UsageReport]:
-        return read(GET_USAGE, **{**asked, "session": await short_ids.full_id(link, short_ids.SESSION, session)})
+        return read(GET_USAGE, **{**parameters, "session": await short_ids.full_id(link, short_ids.SESSION, session)})
 
     def show(found: UsageReport) -> None:
         if csv_:

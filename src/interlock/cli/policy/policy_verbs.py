@@ -93,15 +93,15 @@ def try_(
     where: Here = NOWHERE,
 ) -> int:
     """Say which rule decides a call, and why the rules before it do not. Nothing is run."""
-    asked = {"agent": agent, "door": door, "origin": origin, "permission": permission, "tool": tool, "path": path,
-             "kind": kind, "input": input_, "command": command_line, "subject": subject,
-             "workspace": str((workspace or Path.cwd()).absolute()), "box": box, "runner": runner,
-             "person": person}
+    parameters = {"agent": agent, "door": door, "origin": origin, "permission": permission, "tool": tool, "path": path,
+                  "kind": kind, "input": input_, "command": command_line, "subject": subject,
+                  "workspace": str((workspace or Path.cwd()).absolute()), "box": box, "runner": runner,
+                  "person": person}
     if subject is not None and any(one is not None for one in (command_line, tool, path, kind, input_)):
         raise usage("--subject is the whole request.", "Give it alone.")
     if input_ is not None and (command_line is not None or path is not None):
         raise usage("--input is the whole input.", "Give it, or a command line and --path.")
-    return print_answer(where, read(DECIDE, **asked), _show_explained, json=json)
+    return print_answer(where, read(DECIDE, **parameters), _show_explained, json=json)
 
 
 def explain(

@@ -41,9 +41,9 @@ def compact(
     """
     async def work(link: GatewayLink) -> dict[str, Any]:
         session_id = (await short_ids.session(link, session)).session_id
-        asked = await link.ask(sessions.compact(session_id, instructions=" ".join(instructions).strip() or None))
+        compaction = await link.ask(sessions.compact(session_id, instructions=" ".join(instructions).strip() or None))
         say("the agent compacts its context …", "dim")
-        report, sentence = await _answer_to(link, asked)
+        report, sentence = await _answer_to(link, compaction)
         return {**report, "message": sentence}
 
     def show(report: dict[str, Any]) -> None:

@@ -62,13 +62,13 @@ def save(
     return asyncio.run(_save(session, file, output, where))
 
 
-async def _save(session: str, asked: str, output: Path | None, where: Where) -> int:
+async def _save(session: str, prefix: str, output: Path | None, where: Where) -> int:
     async with GatewayLink(where) as link:
         session_id = (await short_ids.session(link, session)).session_id
         found = [one for one in await link.list(LIST_FILES.at(session_id), SessionFile)
-                 if one.transfer_id.startswith(asked)]
+                 if one.transfer_id.startswith(prefix)]
         if len(found) != 1:
-            raise Trouble("NotFound", f"{'Several files begin' if found else 'No file begins'} with {asked!r}.",
+            raise Trouble("NotFound", f"{'Several files begin' if found else 'No file begins'} with {prefix!r}.",
                           f"List them with: interlock sessions files {session_id}")
         place = output if output is not None else Path(local_name(found[0].name))
         if place.exists():

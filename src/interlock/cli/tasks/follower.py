@@ -215,14 +215,14 @@ class _Approvals:
                 self._closed.add(approval_id)
 
     async def _show_decision(self, approval_id: str) -> None:
-        asked = self._asked.pop(approval_id, None)
+        prompt = self._asked.pop(approval_id, None)
         answered_here = False
-        if asked is not None and not asked.done():
+        if prompt is not None and not prompt.done():
             # Decided elsewhere while it was asked here, or by the vote whose response is still on its way.
-            asked.cancel()
-            await asyncio.wait([asked])
-        elif asked is not None and not asked.cancelled():
-            answered_here = asked.result()
+            prompt.cancel()
+            await asyncio.wait([prompt])
+        elif prompt is not None and not prompt.cancelled():
+            answered_here = prompt.result()
         if not answered_here:
             approval = await self._link.read(GET_APPROVAL.at(approval_id), Approval)
             if approval.id in self._replacing:  # It was granted as it was made, so its request was never shown here.
@@ -233,8 +233,8 @@ class _Approvals:
 
     def leave(self) -> None:
         """Stop asking: the command has ended."""
-        for asked in self._asked.values():
-            asked.cancel()
+        for prompt in self._asked.values():
+            prompt.cancel()
 
     async def _ask(self, approval_id: str) -> bool:
         """Ask one question at a time; returns whether the decision was shown."""

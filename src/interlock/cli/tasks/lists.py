@@ -74,13 +74,13 @@ def tasks(
     """List tasks, or show one."""
     _check_limit(limit)
     _check_state(only, get_args(CommandState))
-    asked = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
+    filters = {key: value for key, value in (("state", only), ("agent", agent), ("session", session), ("actor", by),
                                              ("type", None if all_ else "execute")) if value}
     if id_ is not None:
         return _show_task(where, id_, json=json)
 
     async def find(link: GatewayLink) -> tuple[FoundRows[Command], dict[str, str | None], _Awaited]:
-        rows = FoundRows("commands", Command, await link.pages(LIST_COMMANDS.at(), await _of_session(link, asked),
+        rows = FoundRows("commands", Command, await link.pages(LIST_COMMANDS.at(), await _of_session(link, filters),
                                                                limit))
         if json:
             return rows, {}, _Awaited()
@@ -88,7 +88,7 @@ def tasks(
         return rows, titles, await _awaited(link, [one.state for one in rows.values()])
 
     rows, titles, awaited = ask_gateway(where, find)
-    return rows.print(lambda found: _show_tasks(found, titles, awaited, narrowed=bool(asked.keys() - {"type"})),
+    return rows.print(lambda found: _show_tasks(found, titles, awaited, narrowed=bool(filters.keys() - {"type"})),
                       json=json)
 
 
@@ -117,8 +117,8 @@ def approvals(
         if id_ is None or json:
             raise usage("--bytes writes the bytes of one approval.", "Name it: interlock approvals ID --bytes")
         return ask_gateway(where, lambda link: _voted_bytes(link, id_))
-    asked = {"state": only} if only else {} if all_ or by else {"state": "pending"}
-    asked |= _given(agent=agent, session=session, by=by, q=search)
+    filters = {"state": only} if only else {} if all_ or by else {"state": "pending"}
+    filters |= _given(agent=agent, session=session, by=by, q=search)
     seen = SeenApprovals(where.directory())
     if id_ is not None:
         async def one(link: GatewayLink) -> tuple[VerbAnswer[Approval], LeftToOthers]:
@@ -130,12 +130,12 @@ def approvals(
             approval, seen, up_to_you=approval.id not in others.approvals), json=json)
 
     async def find(link: GatewayLink) -> tuple[FoundRows[Approval], LeftToOthers]:
-        raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, asked), limit)
+        raw = await link.pages(LIST_APPROVALS.at(), await _of_session(link, filters), limit)
         rows = FoundRows("approvals", Approval, raw)
         return rows, await left_to_others(link, [] if json else rows.values())
 
     rows, others = ask_gateway(where, find)
-    nothing = "nothing waits for you" if asked.get("state") == "pending" else "no approvals of that kind"
+    nothing = "nothing waits for you" if filters.get("state") == "pending" else "no approvals of that kind"
     return rows.print(lambda found: _show_approvals(found, seen, nothing, others.approvals), json=json)
 
 
@@ -163,21 +163,21 @@ def sessions(
     _check_state(only, get_args(SessionActivity))
     if active is not None and active < 1:
         raise usage(f"--active {active} shows nothing.", "Give a number of minutes from 1.")
-    asked = _given(active=str(active) if active is not None else None, waiting="true" if waiting else None, state=only,
-                   agent=agent, runner=runner, q=search)
+    filters = _given(active=str(active) if active is not None else None, waiting="true" if waiting else None,
+                     state=only, agent=agent, runner=runner, q=search)
     if id_ is not None:
         return print_answer(where, short_ids.of_session(id_, lambda whole: document(
             GET_SESSION.at(whole), dict[str, Any])), _print_members, json=json)
 
     async def find(link: GatewayLink) -> tuple[FoundRows[Session], LeftToOthers]:
         on = {"runner": await short_ids.runner_id(link, runner)} if runner is not None else {}
-        rows = FoundRows("sessions", Session, await link.pages(LIST_SESSIONS.at(), {**asked, **on}, limit))
+        rows = FoundRows("sessions", Session, await link.pages(LIST_SESSIONS.at(), {**filters, **on}, limit))
         waits = not json and any(one.state in WAITING for one in rows.values())
         return rows, await left_to_others(link, await pending_approvals(link)) if waits else NOTHING_LEFT
 
-    if asked.keys() == {"active"}:
-        nothing = f"no session was active in the last {count(int(asked['active']), 'minute')}"
-    elif asked:
+    if filters.keys() == {"active"}:
+        nothing = f"no session was active in the last {count(int(filters['active']), 'minute')}"
+    elif filters:
         nothing = "no session of that kind"
     else:
         nothing = "no sessions yet; open one with: interlock run AGENT \"…\""
@@ -290,10 +290,10 @@ def _show_approvals(found: list[Approval], seen: SeenApprovals, nothing: str, ot
         say("see one with: interlock approvals ID  ·  answer: interlock approve ID, interlock deny ID", "dim")
 
 
-async def _of_session(link: GatewayLink, asked: dict[str, str]) -> dict[str, str]:
+async def _of_session(link: GatewayLink, filters: dict[str, str]) -> dict[str, str]:
     """Return the filters with the complete id of the session that they name. Raises Trouble."""
-    session = await short_ids.full_id(link, short_ids.SESSION, asked.get("session"))
-    return asked if session is None else {**asked, "session": session}
+    session = await short_ids.full_id(link, short_ids.SESSION, filters.get("session"))
+    return filters if session is None else {**filters, "session": session}
 
 
 def _given(**filters: str | None) -> dict[str, str]:

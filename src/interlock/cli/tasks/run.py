@@ -108,9 +108,9 @@ def run(
         target["workspace_access"] = access
     if runner is not None:
         target["runner_id"] = runner
-    asked = {**payload(words, parts), **settings(mode, model, thinking)}
+    message = {**payload(words, parts), **settings(mode, model, thinking)}
     body: dict[str, Any] = {"type": "execute", "target": target, "priority": priority,
-                            "on_busy": on_busy, "payload": asked}
+                            "on_busy": on_busy, "payload": message}
     if timeout_ms is not None:
         body["timeout_ms"] = timeout_ms
     if len(msgspec.json.encode(body)) > MAX_BODY_BYTES:

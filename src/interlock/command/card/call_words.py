@@ -14,7 +14,7 @@ def call_words(tool_name: str, value: object, title: str | None) -> str:
         return command
     if title and title.strip() != tool_name.strip():
         return title
-    asked = members.get("questions")
-    listed = cast("list[Any]", asked) if isinstance(asked, list) else [members]
+    entries = members.get("questions")
+    listed = cast("list[Any]", entries) if isinstance(entries, list) else [members]
     questions = [cast("dict[str, Any]", one).get("question") for one in listed if isinstance(one, dict)]
     return " ".join(text for text in questions if isinstance(text, str))

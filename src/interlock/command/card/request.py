@@ -137,16 +137,16 @@ def _same_command(ran: bytes, allowed: bytes, reported: Parts, shown: Parts) -> 
     return not reported.lines or (reported.lines == shown.lines and not left_out & _SURROUNDINGS)
 
 
-def announces(announced: bytes, asked: bytes, content: bytes | None = None) -> bool:
+def announces(announced: bytes, requested: bytes, content: bytes | None = None) -> bool:
     """Return whether an announcement matches the request: it is equal, a part of it, or the same action in another
     form."""
-    if same_effect(announced, asked, content):
+    if same_effect(announced, requested, content):
         return True
-    one, other = _decoded(announced), _decoded(asked)
+    one, other = _decoded(announced), _decoded(requested)
     if one is None or other is None or any(other.get(name, value) != value for name, value in one.items()):
         return False
     return one.keys() <= other.keys() or (bool(parts(ReceivedRequest("", announced)).lines) and (
-        parts(ReceivedRequest("", announced)).lines == parts(ReceivedRequest("", asked)).lines))
+        parts(ReceivedRequest("", announced)).lines == parts(ReceivedRequest("", requested)).lines))
 
 
 def _makes(edit: FileEdit, change: FileEdit) -> bool:

@@ -71,12 +71,12 @@ def is_whole(approval: Approval) -> bool:
     if not isinstance(approval.subject, msgspec.Raw):
         return True
     try:
-        asked = _SUBJECT.decode(approval.subject)
-        content = _LIST.decode(asked.content) if isinstance(asked.content, msgspec.Raw) else []
+        subject = _SUBJECT.decode(approval.subject)
+        content = _LIST.decode(subject.content) if isinstance(subject.content, msgspec.Raw) else []
     except msgspec.MsgspecError:
         return False
     shown = of_subject(bytes(approval.subject)).get("content", [])
-    return len(shown) == len(content) and not (asked.resolved_paths or asked.changed or asked.described)
+    return len(shown) == len(content) and not (subject.resolved_paths or subject.changed or subject.described)
 
 
 def _fenced(text: str) -> str:

@@ -167,10 +167,10 @@ class _Landing(msgspec.Struct):
 
 def _files(approval: Approval) -> Iterator[str]:
     try:
-        asked = msgspec.json.decode(request_of_approval(approval).input, type=_Landing)
+        landing = msgspec.json.decode(request_of_approval(approval).input, type=_Landing)
     except msgspec.MsgspecError:
         return
-    for file in asked.files:
+    for file in landing.files:
         yield f"{span(file.change, 20)} {span(file.path)}"
 
 

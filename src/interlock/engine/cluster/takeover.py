@@ -178,10 +178,10 @@ class Takeover:
                      ) -> dict[LaneName, LaneClaim]:
         """Claim these lanes together; returns those that were claimed. Those with a clock are read."""
         mine = self._instance_id()
-        asked = [(lane, clocked[lane].runner_id if lane in clocked else None) for lane in lanes]
+        named = [(lane, clocked[lane].runner_id if lane in clocked else None) for lane in lanes]
         try:
             async with asyncio.timeout(STEP_S):
-                epochs = await self._leases.claim(asked, mine)
+                epochs = await self._leases.claim(named, mine)
         except Gone:
             raise
         except Exception:

@@ -415,9 +415,9 @@ class Lanes:
     async def read_together(self, lanes: Iterable[LaneName]) -> list[LaneName]:
         """Read lanes that are not in memory with the round trips of one; returns those that have to be read one by one,
         since that has already begun or their tenants are closed. Raises LedgerError."""
-        asked = list(lanes)
-        known = self.due.take_clocks(asked)
-        wanted = [one for one in asked if one.name not in self.shells]
+        sessions = list(lanes)
+        known = self.due.take_clocks(sessions)
+        wanted = [one for one in sessions if one.name not in self.shells]
         locks = {one: self._loading.setdefault(one.name, asyncio.Lock())
                  for one in wanted if not is_tenant_lane(one.name)}
         locks = {one: lock for one, lock in locks.items() if not lock.locked()}
@@ -450,10 +450,10 @@ class Lanes:
 
     async def _taken(self, clocks: Sequence[SessionClock]) -> dict[LaneName, int]:
         """Take lanes in parallel; returns the epochs of those that could be taken."""
-        asked = await asyncio.gather(*(self.room.take(one.lane, one.runner_id) for one in clocks),
-                                     return_exceptions=True)
+        answers = await asyncio.gather(*(self.room.take(one.lane, one.runner_id) for one in clocks),
+                                       return_exceptions=True)
         epochs: dict[LaneName, int] = {}
-        for clock, answer in zip(clocks, asked, strict=True):
+        for clock, answer in zip(clocks, answers, strict=True):
             if isinstance(answer, int):
                 epochs[clock.lane] = answer
             elif not isinstance(answer, Elsewhere):  # Its clocks run at its owner.

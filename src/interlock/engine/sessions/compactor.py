@@ -206,9 +206,9 @@ class Compactor:
                 raise Problem("Conflict", f"A hook canceled the compaction: {answer.reason}")
             request = compaction.CompactionRequest(made, view.tip, "manual", principal.who, instructions)
             input_ = CompactionRequested(request, read.prepared, instructions, answer.summary if answer else None)
-            asked: compaction.RequestedCompaction | None = await shell.call(input_, remember)
-            if asked is not None:
-                return asked
+            requested: compaction.RequestedCompaction | None = await shell.call(input_, remember)
+            if requested is not None:
+                return requested
         raise Problem("Conflict", "The conversation keeps changing; compact it when no turn runs")
 
     async def _looked(self, shell: LaneShell) -> None:
@@ -280,12 +280,12 @@ async def ask_to_compact(
     in the session, or its summary is appended (V-2). Raises Problem."""
 
     input_ = AgentCompaction(principal, instructions, compactor is not None)
-    asked: compaction.RequestedCompaction | None = await shell.call(input_, remember)
-    if asked is None:
+    requested: compaction.RequestedCompaction | None = await shell.call(input_, remember)
+    if requested is None:
         assert compactor is not None
-        asked = await compactor.compact(principal, shell, instructions, remember)
-    await _check_effect(shell, asked)
-    return asked
+        requested = await compactor.compact(principal, shell, instructions, remember)
+    await _check_effect(shell, requested)
+    return requested
 
 
 async def _check_effect(shell: LaneShell, requested: compaction.RequestedCompaction) -> None:

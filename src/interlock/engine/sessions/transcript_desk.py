@@ -338,9 +338,9 @@ class TranscriptDesk:
         except (OSError, ValueError) as error:
             raise _unavailable(error) from None
 
-    async def _kept(self, asked: Awaitable[T]) -> T:
+    async def _kept(self, reading: Awaitable[T]) -> T:
         try:
-            return await asked
+            return await reading
         except (OSError, ValueError) as error:
             raise _unavailable(error) from None
 

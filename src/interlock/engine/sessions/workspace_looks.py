@@ -55,17 +55,17 @@ class WorkspaceLooks:
         present = self._presence.get(session.runner_id)
         if present is None or not present.attached:
             await self._find_runners()  # It may have attached to another gateway, whose notice is not here yet.
-        asked = next((one for one in self._asked.values() if one.session_id == session.session_id), None) \
+        pending = next((one for one in self._asked.values() if one.session_id == session.session_id), None) \
             or self._ask(session, access, start_commit)
-        answer = await asyncio.shield(asked.answer)
+        answer = await asyncio.shield(pending.answer)
         if answer is None:
             raise _away(session, "did not answer in time, or has left")
         return answer
 
     def answer(self, runner_id: str, changes: WorkspaceChanges) -> None:
         """Process a runner's answer; one that was not requested, or is late, changes nothing."""
-        asked = self._asked.get(changes.request_id)
-        if asked is not None and (asked.runner_id, asked.session_id) == (runner_id, changes.session_id):
+        pending = self._asked.get(changes.request_id)
+        if pending is not None and (pending.runner_id, pending.session_id) == (runner_id, changes.session_id):
             self._end(changes.request_id, changes)
 
     def lose(self, runner_id: str) -> None:
@@ -86,7 +86,7 @@ class WorkspaceLooks:
             raise Problem("Unavailable", f"The runner {session.runner_id} is asked for {MAX_ASKED} workspaces already.",
                           hint="Try again in a moment.", headers={"Retry-After": "2"})
         request_id, loop = uuid4(self._entropy(16)), asyncio.get_running_loop()
-        asked = self._asked[request_id] = _Asked(session.runner_id, session.session_id, loop.create_future(),
+        pending = self._asked[request_id] = _Asked(session.runner_id, session.session_id, loop.create_future(),
                                                  loop.call_later(ANSWER_S, self._end, request_id, None))
         present.link.send(encode(Frame(
             type="x-interlock.workspace.look", message_id=uuid4(self._entropy(16)),
@@ -95,13 +95,13 @@ class WorkspaceLooks:
                 request_id=request_id, session_id=session.session_id, agent_id=session.agent_id,
                 workspace=session.workspace, workspace_access=access,
                 start_commit=start_commit))))
-        return asked
+        return pending
 
     def _end(self, request_id: str, changes: WorkspaceChanges | None) -> None:
-        asked = self._asked.pop(request_id)
-        asked.end.cancel()
-        if not asked.answer.done():
-            asked.answer.set_result(changes)
+        pending = self._asked.pop(request_id)
+        pending.end.cancel()
+        if not pending.answer.done():
+            pending.answer.set_result(changes)
 
 
 def _away(session: SessionRecord, why: str) -> Problem:

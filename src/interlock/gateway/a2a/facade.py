@@ -162,47 +162,47 @@ class A2AFacade:
         assert method is not None
         if request.method == "GET":
             query = dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True))
-            asked = read(method.asks, {**query, **path}, from_query=True)
+            call = read(method.asks, {**query, **path}, from_query=True)
         else:
             members = await _members(request) if request.method == "POST" else {}
-            asked = read(method.asks, {**members, **path})
+            call = read(method.asks, {**members, **path})
         if method.stream is not None:
-            return await _begun(method.stream(operations, asked), encode,
+            return await _begun(method.stream(operations, call), encode,
                                 lambda error: b"event: error\n" + _data(_http_document(error)))
         assert method.whole is not None
-        return raw_answer(encode(await method.whole(operations, asked)), 200, None, _JSON)
+        return raw_answer(encode(await method.whole(operations, call)), 200, None, _JSON)
 
     async def _extended(self, operations: AgentOperations, agent_id: str) -> dict[str, Any]:
         return card_of(agent_id, operations.origin, await operations.known_agent(), self._push_key())
 
     # --- JSON-RPC ---
     async def _rpc(self, request: Request, operations: AgentOperations, agent_id: str, send: Send) -> None:
-        asked_id: str | int | None = None
+        call_id: str | int | None = None
         answer: HttpResponse | UpdateStream
         try:
             if request.method != "POST":
                 raise A2AError("METHOD_NOT_FOUND", f"JSON-RPC is sent with POST, not with {request.method}.")
-            asked = _rpc_request(await _members(request))
-            asked_id = asked.id
+            call = _rpc_request(await _members(request))
+            call_id = call.id
             check_version(_version(request))
-            params = {} if asked.params is msgspec.UNSET else asked.params
-            if asked.method == EXTENDED_CARD:
-                answer = _result(asked_id, await self._extended(operations, agent_id))
-            elif (method := METHODS.get(asked.method)) is None:
-                raise A2AError("METHOD_NOT_FOUND", f"There is no method {asked.method!r} in A2A 1.0.")
+            params = {} if call.params is msgspec.UNSET else call.params
+            if call.method == EXTENDED_CARD:
+                answer = _result(call_id, await self._extended(operations, agent_id))
+            elif (method := METHODS.get(call.method)) is None:
+                raise A2AError("METHOD_NOT_FOUND", f"There is no method {call.method!r} in A2A 1.0.")
             elif method.stream is not None:
                 stream = method.stream(operations, read(method.asks, params))
                 answer = await _begun(
-                    stream, lambda update: encode({"jsonrpc": "2.0", "id": asked_id, "result": update}),
-                    lambda error: _data(encode({"jsonrpc": "2.0", "id": asked_id, "error": _rpc_error(error)})))
+                    stream, lambda update: encode({"jsonrpc": "2.0", "id": call_id, "result": update}),
+                    lambda error: _data(encode({"jsonrpc": "2.0", "id": call_id, "error": _rpc_error(error)})))
             else:
                 assert method.whole is not None
-                answer = _result(asked_id, await method.whole(operations, read(method.asks, params)))
+                answer = _result(call_id, await method.whole(operations, read(method.asks, params)))
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - the boundary: what was not foreseen is logged
             refusal = _as_error(error, request.scope)
-            answer = _with_headers(encode({"jsonrpc": "2.0", "id": asked_id, "error": _rpc_error(refusal)}),
+            answer = _with_headers(encode({"jsonrpc": "2.0", "id": call_id, "error": _rpc_error(refusal)}),
                                    refusal.kind.status if refusal.over_http else 200, refusal)
         await _send(answer, request.scope, request.receive, send)
 
@@ -238,12 +238,12 @@ async def _members(request: Request) -> dict[str, Any]:
 
 def _rpc_request(members: dict[str, Any]) -> _RpcRequest:
     try:
-        asked = msgspec.convert(members, _RpcRequest)
+        call = msgspec.convert(members, _RpcRequest)
     except msgspec.ValidationError as error:
         raise A2AError("INVALID_REQUEST", f"The body is not a JSON-RPC request: {error}.") from None
-    if asked.jsonrpc != "2.0":
+    if call.jsonrpc != "2.0":
         raise A2AError("INVALID_REQUEST", "The body is not a JSON-RPC request: `jsonrpc` is not \"2.0\".")
-    return asked
+    return call
 
 
 def _as_error(error: Exception, scope: Scope) -> A2AError:
@@ -256,8 +256,8 @@ def _as_error(error: Exception, scope: Scope) -> A2AError:
     return A2AError("INTERNAL_ERROR", "Something failed inside the gateway; its log has the details.")
 
 
-def _result(asked_id: str | int | None, value: Any) -> HttpResponse:
-    return raw_answer(encode({"jsonrpc": "2.0", "id": asked_id, "result": value}))
+def _result(call_id: str | int | None, value: Any) -> HttpResponse:
+    return raw_answer(encode({"jsonrpc": "2.0", "id": call_id, "result": value}))
 
 
 def _rpc_error(error: A2AError) -> dict[str, Any]:

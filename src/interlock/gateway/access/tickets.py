@@ -77,10 +77,10 @@ class Tickets:
             raise _refused()
         return _spent.decode(spent)
 
-    async def spend_for(self, asked: bytes) -> bytes:
+    async def spend_for(self, request: bytes) -> bytes:
         """Redeem a ticket that was presented to another gateway; b"" if it is invalid."""
         try:
-            return msgspec.msgpack.encode(self._spend(*_asked.decode(asked)))
+            return msgspec.msgpack.encode(self._spend(*_asked.decode(request)))
         except Problem:
             return b""
 

@@ -121,23 +121,23 @@ class Socket:
 
     def _take(self, text: str) -> None:
         try:
-            asked = _asked.decode(text)
+            request = _asked.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
             raise _Gone(BAD_REQUEST, f"no request: {str(error)[:80]}") from None
-        if not 0 < len(asked.ref) <= MAX_REF_CHARS:
+        if not 0 < len(request.ref) <= MAX_REF_CHARS:
             raise _Gone(BAD_REQUEST, f"a ref has 1 to {MAX_REF_CHARS} characters")
-        running = self._streams.get(asked.ref)
+        running = self._streams.get(request.ref)
         if len(self._streams) >= MAX_ASKED and running is None:
             raise _Gone(BAD_REQUEST, f"{MAX_ASKED} requests are open or wait for their answers")
-        if asked.op == "unsubscribe":
+        if request.op == "unsubscribe":
             if running is not None:
                 running.cancel()
             return
         if running is not None:
-            raise _Gone(BAD_REQUEST, f"the ref {asked.ref[:40]!r} is in use")
-        task = asyncio.ensure_future(self._follow(asked))
-        self._streams[asked.ref] = task
-        task.add_done_callback(lambda _: self._streams.pop(asked.ref, None))
+            raise _Gone(BAD_REQUEST, f"the ref {request.ref[:40]!r} is in use")
+        task = asyncio.ensure_future(self._follow(request))
+        self._streams[request.ref] = task
+        task.add_done_callback(lambda _: self._streams.pop(request.ref, None))
 
     async def _follow(self, pending: _Asked) -> None:
         try:

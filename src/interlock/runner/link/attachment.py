@@ -212,21 +212,21 @@ class LinkSession:
                     self._note(taken)
                 case Frame(type="x-interlock.ack"):
                     self._take_ack(cast("Ack", taken.payload))
-                case Frame(payload=WorkspaceLook() as asked):
-                    self._begin_look(asked)
+                case Frame(payload=WorkspaceLook() as request):
+                    self._begin_look(request)
                 case Frame():
                     self._note(f"The gateway sent {taken.type} out of order; it was ignored.")
 
-    def _begin_look(self, asked: WorkspaceLook) -> None:
+    def _begin_look(self, request: WorkspaceLook) -> None:
         """Read the workspace in a task of its own, and send the answer."""
         if len(self._looks) >= LOOKS_WAITING:
             self._answer_look(WorkspaceChanges(
-                request_id=asked.request_id, session_id=asked.session_id,
+                request_id=request.request_id, session_id=request.session_id,
                 why_not=f"The runner is reading {LOOKS_WAITING} workspaces already; try again in a moment."))
             return
 
         async def look() -> None:
-            self._answer_look(await self._look(asked))
+            self._answer_look(await self._look(request))
 
         task = asyncio.create_task(look(), name="workspace look")
         self._looks.add(task)

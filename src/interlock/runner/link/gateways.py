@@ -86,10 +86,10 @@ class Gateways:
 
     async def greeted(self) -> None:
         """Wait, at most HANDSHAKE_TIMEOUT_S, until every gateway that is attached now has the current offering."""
-        asked = [link.greeted() for link in self._links if link.attached]
+        greetings = [link.greeted() for link in self._links if link.attached]
         with suppress(TimeoutError):
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                await asyncio.gather(*asked)
+                await asyncio.gather(*greetings)
 
     async def _live(self, tasks: set[asyncio.Task[None]], sweeping: asyncio.Task[None]) -> None:
         waiting = {*tasks, sweeping}

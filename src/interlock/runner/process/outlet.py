@@ -188,24 +188,24 @@ class ProcessConnections:
 
     async def _proxy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_TIMEOUT_S):
-            asked = parse(await reader.readuntil(b"\r\n\r\n"))
-        endpoint = self._outlet.reach.find(asked.host, asked.port)
-        about = f"{asked.host}:{asked.port}"
+            target = parse(await reader.readuntil(b"\r\n\r\n"))
+        endpoint = self._outlet.reach.find(target.host, target.port)
+        about = f"{target.host}:{target.port}"
         try:
-            if endpoint is not None and endpoint.tls and not asked.tunnel:
+            if endpoint is not None and endpoint.tls and not target.tunnel:
                 raise ConnectionRefused("403 Forbidden", f"{about} is reached by TLS alone.")
-            there, back = await self._outlet.connect(asked.host, asked.port, endpoint)
+            there, back = await self._outlet.connect(target.host, target.port, endpoint)
         except ConnectionRefused as refused:
             if refused.status.startswith("403"):
                 await self._outlet.report(about, f"The agent's box refused a connection: {refused}")
             raise
         assert endpoint is not None
         with _closing(back):
-            if asked.tunnel:
+            if target.tunnel:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                first = await self._checked_hello(reader, asked.host) if endpoint.tls else b""
+                first = await self._checked_hello(reader, target.host) if endpoint.tls else b""
             else:
-                first = asked.head
+                first = target.head
             if first is None:
                 await self._outlet.report(about, f"The agent's box cut a connection to {about}: its TLS names another "
                                           "host, or it is not TLS.")

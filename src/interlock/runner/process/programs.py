@@ -49,8 +49,8 @@ class ProgramLines:
                 self._asked[number] = task
                 task.add_done_callback(lambda _: self._asked.pop(number, None))
             case ["V", token]:
-                if (asked := self._asked.get(int(token))) is not None:
-                    asked.cancel()
+                if (question := self._asked.get(int(token))) is not None:
+                    question.cancel()
                 self._keep(self._programs.ended(int(token), None))
             case ["X", token, encoded]:
                 self._keep(self._programs.ended(int(token), started_below(encoded)))

@@ -56,20 +56,20 @@ def unstarted(agent_id: str, error: OpenRefused | AgentStartFailed | OSError) ->
     return (error.code if isinstance(error, OpenRefused) else Code.AGENT_START_FAILED), str(error)
 
 
-def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, remembered: Mapping[str, Any],
+def prepare(around: Surroundings, journal: Journal, wanted: p.SessionOpen, remembered: Mapping[str, Any],
             programs: ProgramDesk) -> tuple[Agent, AgentStart, Staged | None]:
     """Return the agent to start, its start parameters, and where its changes are staged. `programs` decides on the
     programs that it starts, if its box holds programs.
 
     `remembered` is what the gateway stores for a runner that has forgotten the session: `agent_session`,
     `next_turn_index`. Raises OpenRefused and AgentStartFailed."""
-    spec = around.offered.agents.get(asked.agent_id)
+    spec = around.offered.agents.get(wanted.agent_id)
     if spec is None:
         known = ", ".join(sorted(around.offered.agents))
-        raise AgentStartFailed(f"This runner has no agent {asked.agent_id!r}; it has: {known}.")
+        raise AgentStartFailed(f"This runner has no agent {wanted.agent_id!r}; it has: {known}.")
     state = journal.state
     journal.leave_out(not_passed_on(spec, around.environment))
-    workspace = str(_workspace(around, spec, asked))
+    workspace = str(_workspace(around, spec, wanted))
     state.resolve_workspace(workspace)
     variables = environment(
         around.environment, session_id=journal.session_id, workspace=workspace, runner_id=around.runner_id,
@@ -80,16 +80,16 @@ def prepare(around: Surroundings, journal: Journal, asked: p.SessionOpen, rememb
     if index is not None and index <= LARGEST_SEQ:
         state.skip_turns(index)
     opening = AgentStart(
-        journal.session_id, asked.agent_id, spec, workspace, variables, journal.relay, resume=asked.resume,
-        agent_session=known or None, workspace_access=asked.workspace_access, fresh_id=journal.new_uuid(),
+        journal.session_id, wanted.agent_id, spec, workspace, variables, journal.relay, resume=wanted.resume,
+        agent_session=known or None, workspace_access=wanted.workspace_access, fresh_id=journal.new_uuid(),
         keys=keys_of(spec, around.environment), hidden=around.boxing.concealed(spec),
-        box=around.boxing.box(spec, asked.workspace_access),
-        servers=servers_of(asked.agent_id, spec, around.environment, variables.get("PATH")),
+        box=around.boxing.box(spec, wanted.workspace_access),
+        servers=servers_of(wanted.agent_id, spec, around.environment, variables.get("PATH")),
     )
     try:
-        staged = around.boxing.staging(asked.agent_id, spec, journal.session_id, workspace, asked.workspace_access)
-        walls = around.boxing.walls(asked.agent_id, spec, workspace, asked.workspace_access, variables, staged)
-        reach = around.boxing.reach(asked.agent_id, spec, variables) if walls.network is not None else None
+        staged = around.boxing.staging(wanted.agent_id, spec, journal.session_id, workspace, wanted.workspace_access)
+        walls = around.boxing.walls(wanted.agent_id, spec, workspace, wanted.workspace_access, variables, staged)
+        reach = around.boxing.reach(wanted.agent_id, spec, variables) if walls.network is not None else None
     except BoxRefused as refused:
         raise OpenRefused(Code.WORKSPACE_REFUSED, str(refused)) from None
     ways: dict[str, Any] = {"programs": _decides(programs, spec, journal)} if walls.programs else {}

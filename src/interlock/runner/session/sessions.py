@@ -192,11 +192,11 @@ class RunnerSessions:
             for name in held:
                 await self._around.objects.drop(name)
 
-    async def look(self, asked: p.WorkspaceLook) -> p.WorkspaceChanges:
+    async def look(self, request: p.WorkspaceLook) -> p.WorkspaceChanges:
         """Return the changes that git finds in a session's workspace (J-4)."""
-        session = self.all.get(asked.session_id)
-        return await self._reader.look(asked, session.state if session is not None else SessionState(
-            agent_id=asked.agent_id, workspace=asked.workspace, access=asked.workspace_access))
+        session = self.all.get(request.session_id)
+        return await self._reader.look(request, session.state if session is not None else SessionState(
+            agent_id=request.agent_id, workspace=request.workspace, access=request.workspace_access))
 
     def live_agents(self) -> list[p.LiveAgent]:
         """Return every agent that is up (L-5)."""

@@ -136,18 +136,18 @@ class WorkspaceReader:
         self._environment = environment
         self._turn = asyncio.Semaphore(MAX_LOOKS)
 
-    async def look(self, asked: WorkspaceLook, state: SessionState) -> WorkspaceChanges:
+    async def look(self, request: WorkspaceLook, state: SessionState) -> WorkspaceChanges:
         """Return the changes that git finds, or one sentence with the reason for none. `state` is the session's."""
         try:
             async with asyncio.timeout(LOOK_S), self._turn:
-                return await self._look(asked, state)
+                return await self._look(request, state)
         except (NotReadable, WorkspaceRefused, BoxRefused, AgentStartFailed) as refused:
             why = str(refused)
         except TimeoutError:
             why = f"git did not finish within {LOOK_S:.0f} s in this workspace."
         except OSError as failed:
             why = f"The workspace could not be read: {failed.strerror or failed}."
-        return WorkspaceChanges(request_id=asked.request_id, session_id=asked.session_id, why_not=sound(why))
+        return WorkspaceChanges(request_id=request.request_id, session_id=request.session_id, why_not=sound(why))
 
     async def _look(self, look: WorkspaceLook, state: SessionState) -> WorkspaceChanges:
         if not state.workspace:

@@ -40,17 +40,17 @@ def question(found: Difference, upper: Path, workspace: Path) -> AgentQuestion:
     later = marks(found.changes, upper, workspace)
     changes = _in_view(found.changes, later)
     listed = files_of(changes, later)
-    asked: dict[str, Any] = {"workspace": str(workspace), "digest": found.digest, "changes": len(found.changes),
-                             "files": [_listed(one) for one in listed]}
+    landing: dict[str, Any] = {"workspace": str(workspace), "digest": found.digest, "changes": len(found.changes),
+                               "files": [_listed(one) for one in listed]}
     if len(listed) < len(found.changes):
-        asked["notListed"] = len(found.changes) - len(listed)
+        landing["notListed"] = len(found.changes) - len(listed)
     if later:
-        asked["runsUnasked"] = len(later)
+        landing["runsUnasked"] = len(later)
     if found.left_out:
-        asked["neverLands"] = [f"{one.path}: {one.why}" for one in found.left_out[:20]]
+        landing["neverLands"] = [f"{one.path}: {one.why}" for one in found.left_out[:20]]
     shown = list(_shown(changes[:len(listed)], upper, workspace))
     return AgentQuestion(
-        None, LANDING, f"land {len(found.changes)} staged changes in {workspace}", msgspec.json.encode(asked),
+        None, LANDING, f"land {len(found.changes)} staged changes in {workspace}", msgspec.json.encode(landing),
         list(OPTIONS), "edit", takes_input=True, content_json=msgspec.json.encode(shown) if shown else None)
 
 

@@ -65,11 +65,11 @@ def has_room(lane: Lane, request: PermissionRequest, title: str, options: Sequen
     return taken + size <= MAX_OPEN_APPROVAL_BYTES
 
 
-def _size(asked: bytes | msgspec.Raw, subject: bytes | msgspec.Raw | msgspec.UnsetType | None, title: str,
+def _size(input_json: bytes | msgspec.Raw, subject: bytes | msgspec.Raw | msgspec.UnsetType | None, title: str,
           options: Sequence[OfferedOption]) -> int:
     """Return the bytes and characters of a request, as an approval stores it."""
     covered = 0 if subject is None or subject is msgspec.UNSET else len(subject)
-    return len(asked) + covered + len(title) + sum(len(one.option_id) + len(one.label) for one in options)
+    return len(input_json) + covered + len(title) + sum(len(one.option_id) + len(one.label) for one in options)
 
 
 def accepts_change(lane: Lane, tool_name: str | None, invocation_id: str | None) -> bool:

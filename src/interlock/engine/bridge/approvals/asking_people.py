@@ -17,12 +17,12 @@ def ask(lane: Lane, reason: str) -> None:
     context = lane.state.context
     if context.question in lane.approvals:
         return
-    asked = {"question": "The conversation could not be compacted. Answer with what its summary must keep, and it is "
-                         "tried again; decline, and it stays as it is until somebody compacts it.",
-             "failures": context.failures, "reason": reason[:MAX_REASON_CHARS]}
+    content = {"question": "The conversation could not be compacted. Answer with what its summary must keep, and it is "
+                           "tried again; decline, and it stays as it is until somebody compacts it.",
+               "failures": context.failures, "reason": reason[:MAX_REASON_CHARS]}
     approval = open_approval(
         lane, door="command", kind="question", title=f"compact the conversation: {reason[:MAX_REASON_CHARS]}",
-        input_bytes=msgspec.json.encode(asked), rule=RULE, required=1, ttl_ms=lane.limits.approval_ttl_ms,
+        input_bytes=msgspec.json.encode(content), rule=RULE, required=1, ttl_ms=lane.limits.approval_ttl_ms,
         requested_by=None, self_approval=True)
     context.question = approval.id
 

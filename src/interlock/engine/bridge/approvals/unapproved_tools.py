@@ -45,8 +45,8 @@ def allowed_without_yes(lane: Lane, interaction_id: str, approval_id: str, polic
     """Treat a runner's report that it allowed a question to which no yes was sent as a tool that ran without one.
     `approval_id` is "" if policy denied the question."""
     held.has_fallen(lane.state)
-    asked = f"what approval {approval_id} is about" if approval_id else "what a policy rule denies"
-    sentence = f"Runner {lane.state.runner_id} reports that it allowed {asked}, but no yes was sent to it."
+    allowed = f"what approval {approval_id} is about" if approval_id else "what a policy rule denies"
+    sentence = f"Runner {lane.state.runner_id} reports that it allowed {allowed}, but no yes was sent to it."
     _fall(lane, "ran_unasked", Code.RAN_UNASKED, sentence, policy, interaction_id, approval_id or None)
 
 

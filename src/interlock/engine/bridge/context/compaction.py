@@ -163,33 +163,33 @@ def refuse_overflow(lane: Lane, sentence: str, frame_id: str) -> None:
 
 
 # --- the request ---
-def request(lane: Lane, asked: CompactionRequest, prepared: Prepared,
+def request(lane: Lane, compaction: CompactionRequest, prepared: Prepared,
             summary: str | None = None) -> RequestedCompaction:
     """Request a summary from the agent, or send it the one that a hook wrote. Raises ConversationMoved if the session
     changed after the plan was made, TransferRefused if the context exceeds the size of any file."""
     state, context = lane.state, lane.state.context
-    if asked.tip != context.leaf or state.compacting is not None:
+    if compaction.tip != context.leaf or state.compacting is not None:
         raise ConversationMoved
     request_id = lane.new_uuid()
     sent = travelling(context, prepared.messages, lane.new_uuid, lane.limits.compaction.pruning)
     for transfer in sent.transfers:
         lane.control("agent.file.transfer", transfer)
-    plan: dict[str, Any] = {**msgspec.to_builtins(asked.plan), "entries": len(asked.plan.entry_ids),
+    plan: dict[str, Any] = {**msgspec.to_builtins(compaction.plan), "entries": len(compaction.plan.entry_ids),
                             "context": sent.context}
-    if len(asked.plan.entry_ids) > MAX_PLAN_IDS:
+    if len(compaction.plan.entry_ids) > MAX_PLAN_IDS:
         plan["entry_ids"] = []
     if summary is not None:
         plan["summary"] = summary
     frame = lane.control("control.session.compact", p.SessionCompact(
-        request_id=request_id, instructions=asked.instructions, plan=plan))
+        request_id=request_id, instructions=compaction.instructions, plan=plan))
     context.sent = sent.leaf
     state.compacting = frame.message_id
     context.due, context.instructions = "", None
-    context.pending = _pending(lane, request_id, asked)
+    context.pending = _pending(lane, request_id, compaction)
     context.pending.supplied = summary or ""
-    if asked.cause == "manual":
+    if compaction.cause == "manual":
         context.rests = False
-    lane.audit("compact", asked.by, {"request": request_id, "cause": asked.cause})
+    lane.audit("compact", compaction.by, {"request": request_id, "cause": compaction.cause})
     return RequestedCompaction(request_id, frame.message_id, state.n)
 
 

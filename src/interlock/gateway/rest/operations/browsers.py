@@ -74,11 +74,11 @@ async def end(call: ApiRequest) -> ASGIApp:
     """DELETE /browser-sessions/{browser_session_id}."""
     memory, current = call.memory, id_of(_token(call))
     assert memory is not None
-    asked = call.path["browser_session_id"]
-    if asked == OWN and not current:
+    session_id = call.path["browser_session_id"]
+    if session_id == OWN and not current:
         raise Problem("NotFound", "This request carries a key: it is in no browser session.",
                       hint="Name a session of `GET /v1/browser-sessions`.")
-    ended = current if asked == OWN else asked
+    ended = current if session_id == OWN else session_id
     name = cookie_name(call.front.facts.gateway_id)
 
     def remember(record: BrowserLoginRecord) -> IdempotencyRecord:

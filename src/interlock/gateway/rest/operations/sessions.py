@@ -121,8 +121,8 @@ async def compact(call: ApiRequest) -> ASGIApp:
                           cursor=cursor)
         return memory.keep(202, encode(accepted), {"Location": f"/v1/sessions/{session_id}"})
 
-    asked = await call.front.desk.sessions.compact(call.principal, session_id, call.body.instructions, remember)
-    answer = memory.record or remember(asked)
+    compaction = await call.front.desk.sessions.compact(call.principal, session_id, call.body.instructions, remember)
+    answer = memory.record or remember(compaction)
     return raw_answer(answer.body, answer.status, answer.headers)
 
 

@@ -37,11 +37,11 @@ async def show(call: ApiRequest) -> ASGIApp:
 
 def _by(call: ApiRequest) -> list[UsageDimension]:
     """Parse the grouping, in the order of DIMENSIONS. Raises Problem InvalidPayload."""
-    asked = (call.text("by") or "day").split(",")
-    if unknown := sorted(set(asked) - set(DIMENSIONS)):
+    names = (call.text("by") or "day").split(",")
+    if unknown := sorted(set(names) - set(DIMENSIONS)):
         raise Problem("InvalidPayload", f"`by` is one or more of {', '.join(DIMENSIONS)}, with commas between them; "
                       f"{unknown[0]!r} is none of them.", errors=(Place("by", "not a known value"),))
-    return [name for name in DIMENSIONS if name in asked]
+    return [name for name in DIMENSIONS if name in names]
 
 
 def _days(call: ApiRequest) -> tuple[date, date]:
