@@ -58,6 +58,37 @@ def test_each_label_has_its_width() -> None:
     assert shown[-1] == "store            /state/ledger.db"
 
 
+@pytest.mark.parametrize(("commands", "in_turn", "shown"), [
+    ({"running": 1}, 1, "1 pending approval"),
+    ({"running": 3, "pending_approval": 1}, 2, "3 pending approval, 1 running"),
+    ({"running": 1}, 2, "1 pending approval"),
+    ({"running": PAGE_MAX}, 1, f"{PAGE_MAX}+ running"),
+    ({}, 0, "none at work"),
+])
+def test_a_started_task_that_waits_for_an_approval_is_not_called_running(
+        commands: dict[str, int], in_turn: int, shown: str) -> None:
+    now = Status(**{**IDLE, "commands": commands})
+    assert f"tasks            {shown}" in status_lines(now, [], URL, starting=False, in_turn=in_turn)
+
+
+def test_the_verb_counts_the_tool_calls_that_wait_not_the_tasks_that_did_not_start(
+        scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def pending(approval_id: str, task: str, door: str) -> dict[str, Any]:
+        return {"id": approval_id, "tenant_id": "t", "door": door, "state": "pending", "created_at": "", "title": "x",
+                "expires_at": "", "agent_id": "a", "session_id": "s", "command_id": task, "digest": "", "input": {},
+                "rule": "ask"}
+
+    waiting = [pending("apr_a", "cmd_a", "tool"), pending("apr_b", "cmd_a", "tool"),
+               pending("apr_c", "cmd_c", "command")]
+    _, where = scripted({
+        "GET /v1/status": [answer({**IDLE, "commands": {"running": 2, "pending_approval": 1}, "approvals_pending": 3})],
+        "GET /v1/sessions": [answer({"items": [], "next_cursor": "", "has_more": False})],
+        "GET /v1/approvals": [answer({"items": waiting, "next_cursor": None, "has_more": False})],
+    })
+    assert status(where=where) == ExitStatus.DONE
+    assert "tasks            2 pending approval, 1 running" in capsys.readouterr().out.splitlines()
+
+
 def test_a_gateway_without_runners_or_paths_shows_the_next_step() -> None:
     shown = lines()
 

@@ -20,7 +20,7 @@ from interlock.protocol.answers import Status
 from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
 from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.limits import PAGE_MAX
-from interlock.protocol.resources import Node, Session
+from interlock.protocol.resources import Approval, Node, Session
 from interlock.sdk.requests.base import read
 
 LABEL_CELLS = 17
@@ -31,28 +31,31 @@ CONTESTED_S = 3_600.0
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Show what waits for you, what runs, and the gateway and its runners."""
-    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session], LeftToOthers]:
+    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session], LeftToOthers, int]:
         answer = await answered(link, read(GET_STATUS_OF_GATEWAY))
         newest = await link.list(LIST_SESSIONS.at(), Session, most=1)
         waiting = await pending_approvals(link) if not json and answer.value().approvals_pending else []
-        return answer, newest, await left_to_others(link, waiting)
+        return answer, newest, await left_to_others(link, waiting), _waiting_in_turn(waiting)
 
-    answer, newest, others = ask_gateway(where, find, retries=False)
+    answer, newest, others, in_turn = ask_gateway(where, find, retries=False)
     starting = answer.link.is_local and up_is_starting(where.directory())
 
     def show(now: Status) -> None:
-        for line in status_lines(now, newest, answer.link.address.url, others, starting=starting):
+        for line in status_lines(now, newest, answer.link.address.url, others, starting=starting,
+                                 in_turn=in_turn):
             print_sentence(line, indent=LABEL_CELLS)
 
     return answer.print(show, json=json)
 
 
-def status_lines(now: Status, newest: list[Session], url: str, others: LeftToOthers = NOTHING_LEFT, *, starting: bool
-                 ) -> Iterator[str]:
+def status_lines(now: Status, newest: list[Session], url: str, others: LeftToOthers = NOTHING_LEFT, *, starting: bool,
+                 in_turn: int = 0) -> Iterator[str]:
     """Write the lines of `status`, each behind a label of `LABEL_CELLS`. What is in `others` waits for other
-    people than the one who reads it."""
+    people than the one who reads it. `in_turn` is the number of started tasks that wait for an approval: the gateway
+    counts them as running."""
     yield f"waiting for you  {_waiting(now.approvals_pending, len(others.approvals))}"
-    working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}" for state, number in sorted(now.commands.items()))
+    working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}"
+                        for state, number in _task_counts(now.commands, in_turn))
     yield f"tasks            {working or 'none at work'}"
     yield f"sessions         {_many(now.sessions)}"
     for one in newest:
@@ -108,6 +111,21 @@ def _waiting(pending: int, others: int) -> str:
     shown = f"{own}{more} approval{'' if own == 1 and not more else 's'}" if own or more else "nothing"
     left = f"; {others} {ANOTHER}" if others else ""
     return f"{shown}{left}{' (interlock approvals)' if pending else ''}"
+
+
+def _waiting_in_turn(pending: list[Approval]) -> int:
+    """Return the number of started tasks that wait for an approval: a tool call of theirs does."""
+    return len({one.command_id for one in pending if one.door == "tool" and one.command_id is not None})
+
+
+def _task_counts(commands: dict[str, int], in_turn: int) -> list[tuple[str, int]]:
+    """Return the number of tasks by state, in alphabetic order; `in_turn` of the running ones are pending approval. A
+    count at its maximum of one page stays as it is, since the rest is unknown."""
+    running = commands.get("running", 0)
+    moved = min(in_turn, running) if running < PAGE_MAX else 0
+    counts = {**commands, "running": running - moved,
+              "pending_approval": commands.get("pending_approval", 0) + moved}
+    return sorted((state, number) for state, number in counts.items() if number)
 
 
 def _many(number: int) -> str:
