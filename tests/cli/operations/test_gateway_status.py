@@ -25,6 +25,9 @@ IDLE: dict[str, Any] = {"gateway_id": "gw_a", "version": "1", "state_dir": "", "
                         "runners": []}
 
 
+READY: dict[str, Any] = {"ok": True, "ledger": "writes", "lanes": "up", "audit": "signs", "draining": False}
+
+
 def lines(**fields: Any) -> list[str]:
     return list(status_lines(Status(**{**IDLE, **fields}), [], "http://127.0.0.1:8642", starting=False))
 
@@ -83,10 +86,28 @@ def test_the_verb_counts_the_tool_calls_that_wait_not_the_tasks_that_did_not_sta
     _, where = scripted({
         "GET /v1/status": [answer({**IDLE, "commands": {"running": 2, "pending_approval": 1}, "approvals_pending": 3})],
         "GET /v1/sessions": [answer({"items": [], "next_cursor": "", "has_more": False})],
+        "GET /readyz": [answer(READY)],
         "GET /v1/approvals": [answer({"items": waiting, "next_cursor": None, "has_more": False})],
     })
     assert status(where=where) == ExitStatus.DONE
     assert "tasks            2 pending approval, 1 running" in capsys.readouterr().out.splitlines()
+
+
+def test_a_ledger_that_accepts_no_writes_is_shown(scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _, where = scripted({"GET /v1/status": [answer(IDLE)],
+                         "GET /readyz": [answer({**READY, "ok": False, "ledger": "refuses"}, 503)],
+                         "GET /v1/sessions": [answer({"items": [], "next_cursor": "", "has_more": False})]})
+    assert status(where=where) == ExitStatus.DONE
+    assert ("ledger           accepts no writes, so no change is accepted; see: interlock doctor"
+            in capsys.readouterr().out.splitlines())
+
+
+def test_status_is_shown_behind_a_proxy_that_hides_the_readiness(
+        scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _, where = scripted({"GET /v1/status": [answer(IDLE)],
+                         "GET /v1/sessions": [answer({"items": [], "next_cursor": "", "has_more": False})]})
+    assert status(where=where) == ExitStatus.DONE
+    assert capsys.readouterr().out.splitlines() == list(status_lines(Status(**IDLE), [], URL, starting=False))
 
 
 def test_a_gateway_without_runners_or_paths_shows_the_next_step() -> None:
@@ -99,7 +120,7 @@ def test_a_gateway_without_runners_or_paths_shows_the_next_step() -> None:
 def test_the_verb_prints_these_lines_or_the_gateways_json(
         scripted: Any, capsys: pytest.CaptureFixture[str]) -> None:
     sent = {**IDLE, "of_a_later_version": 1}
-    _, where = scripted({"GET /v1/status": [answer(sent)],
+    _, where = scripted({"GET /v1/status": [answer(sent)], "GET /readyz": [answer(READY)],
                          "GET /v1/sessions": [answer({"items": [], "next_cursor": "", "has_more": False})]})
     assert status(where=where) == ExitStatus.DONE
     assert capsys.readouterr().out.splitlines() == list(status_lines(Status(**IDLE), [], URL, starting=False))

@@ -15,6 +15,7 @@ from interlock.cli.operations.ledger_gaps import restored_lines
 from interlock.cli.options import Json
 from interlock.cli.sessions.session_list import context, state_text
 from interlock.cli.verb_answer import VerbAnswer, answered
+from interlock.cli.verb_error import Trouble
 from interlock.command.card.votes import ANOTHER
 from interlock.protocol.answers import Status
 from interlock.protocol.api.gateway import GET_STATUS_OF_GATEWAY
@@ -22,6 +23,7 @@ from interlock.protocol.api.sessions import LIST_SESSIONS
 from interlock.protocol.limits import PAGE_MAX
 from interlock.protocol.resources import Approval, Node, Session
 from interlock.sdk.requests.base import read
+from interlock.sdk.requests.gateway import ready
 
 LABEL_CELLS = 17
 """Width to which labels are padded."""
@@ -31,28 +33,29 @@ CONTESTED_S = 3_600.0
 
 def status(*, json: Json = False, where: Here = NOWHERE) -> int:
     """Show what waits for you, what runs, and the gateway and its runners."""
-    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session], LeftToOthers, int]:
+    async def find(link: GatewayLink) -> tuple[VerbAnswer[Status], list[Session], LeftToOthers, int, bool]:
         answer = await answered(link, read(GET_STATUS_OF_GATEWAY))
         newest = await link.list(LIST_SESSIONS.at(), Session, most=1)
         waiting = await pending_approvals(link) if not json and answer.value().approvals_pending else []
-        return answer, newest, await left_to_others(link, waiting), _waiting_in_turn(waiting)
+        return answer, newest, await left_to_others(link, waiting), _waiting_in_turn(waiting), (
+            json or await _accepts_writes(link))
 
-    answer, newest, others, in_turn = ask_gateway(where, find, retries=False)
+    answer, newest, others, in_turn, writes = ask_gateway(where, find, retries=False)
     starting = answer.link.is_local and up_is_starting(where.directory())
 
     def show(now: Status) -> None:
         for line in status_lines(now, newest, answer.link.address.url, others, starting=starting,
-                                 in_turn=in_turn):
+                                 in_turn=in_turn, writes=writes):
             print_sentence(line, indent=LABEL_CELLS)
 
     return answer.print(show, json=json)
 
 
 def status_lines(now: Status, newest: list[Session], url: str, others: LeftToOthers = NOTHING_LEFT, *, starting: bool,
-                 in_turn: int = 0) -> Iterator[str]:
+                 in_turn: int = 0, writes: bool = True) -> Iterator[str]:
     """Write the lines of `status`, each behind a label of `LABEL_CELLS`. What is in `others` waits for other
     people than the one who reads it. `in_turn` is the number of started tasks that wait for an approval: the gateway
-    counts them as running."""
+    counts them as running. `writes` is whether the ledger accepts writes."""
     yield f"waiting for you  {_waiting(now.approvals_pending, len(others.approvals))}"
     working = ", ".join(f"{_many(number)} {state.replace('_', ' ')}"
                         for state, number in _task_counts(now.commands, in_turn))
@@ -63,6 +66,8 @@ def status_lines(now: Status, newest: list[Session], url: str, others: LeftToOth
         name = one_line(one.session_key)
         known_by = name if one.session_id in name else f"{name} · {one.session_id}"
         yield f"last session     {known_by} · {state_text(one, others.sessions)} · {tokens}"
+    if not writes:
+        yield "ledger           accepts no writes, so no change is accepted; see: interlock doctor"
     if now.unsigned is not None:
         yield f"audit log        cannot be signed, so no new task is taken: {one_line(now.unsigned, 1_000)}"
     for line in restored_lines(now.restored) if now.restored is not None else ():
@@ -111,6 +116,15 @@ def _waiting(pending: int, others: int) -> str:
     shown = f"{own}{more} approval{'' if own == 1 and not more else 's'}" if own or more else "nothing"
     left = f"; {others} {ANOTHER}" if others else ""
     return f"{shown}{left}{' (interlock approvals)' if pending else ''}"
+
+
+async def _accepts_writes(link: GatewayLink) -> bool:
+    """Return whether the ledger accepts writes; True if the gateway does not answer that, as behind a proxy that passes
+    on the API alone."""
+    try:
+        return (await link.ask(ready())).ledger == "writes"
+    except Trouble:
+        return True
 
 
 def _waiting_in_turn(pending: list[Approval]) -> int:
