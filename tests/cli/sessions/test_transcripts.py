@@ -10,6 +10,7 @@ from types import MappingProxyType
 import pytest
 
 from interlock.cli.dispatch import dispatch
+from interlock.cli.exit_status import ExitStatus
 
 
 def transcript(
@@ -37,6 +38,27 @@ def test_a_chain_of_entries_is_counted_and_all_shows_each(tmp_path: Path, capsys
         "00000000 User text 00000000", "… 998 more entries", "000003e7 User text 000003e7 ← leaf"]
     assert dispatch(["sessions", "tree", file, "--all"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1_000
+
+
+@pytest.mark.req("X-6")
+@pytest.mark.parametrize("content", [b"", b"# Notes\n\ntext\n", b'{"name": "x"}\n', b"\x89PNG\r\n\0\0\xff"])
+@pytest.mark.parametrize("verb", ["export", "show", "tail", "tree"])
+def test_a_file_that_is_not_a_transcript_is_refused(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, content: bytes) -> None:
+    file = tmp_path / "notes.jsonl"
+    file.write_bytes(content)
+    assert dispatch(["sessions", verb, str(file)]) == ExitStatus.USAGE
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "is not a transcript" in shown.err
+
+
+@pytest.mark.req("X-6")
+def test_a_damaged_transcript_with_one_entry_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "damaged.jsonl"
+    file.write_text('garbage\n{"type": "message", "id": "0000000a", "parentId": null}\n')
+    assert dispatch(["sessions", "export", str(file)]) == 0
+    assert capsys.readouterr().out == file.read_text()
 
 
 @pytest.mark.req("X-4")

@@ -15,6 +15,7 @@ from interlock.cli.config.place import Where, read_within
 from interlock.cli.link.gateway_link import GatewayLink
 from interlock.cli.verb_error import Trouble, usage
 from interlock.protocol.api.transcripts import EXPORT_TRANSCRIPT
+from interlock.session.transcript.tree import is_transcript
 
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 """A larger file is not read into memory."""
@@ -60,10 +61,15 @@ def file_size(path: Path) -> int:
 
 
 async def transcript_of(text: str, where: Where, *, raw: bool = False) -> bytes:
-    """Return a transcript's bytes, from a file or from the gateway, which redacts them unless `raw`. Raises Trouble."""
+    """Return a transcript's bytes, from a file or from the gateway, which redacts them unless `raw`. Raises Trouble,
+    also if the file is not a transcript."""
     path = file_named(text)
     if path is not None:
-        return read_file(path)
+        data = read_file(path)
+        if not is_transcript(data.split(b"\n")):
+            raise usage(f"{path} is not a transcript: none of its lines is a header or an entry.",
+                        "Name a transcript's file, or a session.")
+        return data
     async with GatewayLink(where) as link:
         session_id = (await short_ids.session(link, text)).session_id
         return await link.get(EXPORT_TRANSCRIPT.at(session_id) + ("?view=raw" if raw else ""))

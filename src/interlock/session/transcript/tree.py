@@ -7,7 +7,7 @@ message stays encoded until it is requested.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, cast
@@ -147,6 +147,11 @@ def read_node(line: bytes) -> TranscriptNode | None:
     parent, message = entry.get("parentId"), entry.get("message")
     raw = msgspec.Raw(msgspec.json.encode(message)) if message is not None else msgspec.Raw()
     return TranscriptNode(entry["type"], entry["id"], parent if isinstance(parent, str) else None, raw)
+
+
+def is_transcript(lines: Iterable[bytes]) -> bool:
+    """Return whether a file has a header or an entry in at least one of its lines, however damaged the others are."""
+    return any(read_node(line) is not None or _header(line) is not None for line in lines)
 
 
 def harm_of(line: bytes) -> Harm:
