@@ -33,7 +33,7 @@ export const page: Record<MessageKey, string> = {
   folded: '변경의 일부가 접혀 있습니다. 모두 펼쳐야 허용할 수 있습니다.',
   hidden: '보이지 않거나 글의 방향을 바꾸는 문자는 <U+…>로 표시됩니다.',
   held: '제한',
-  ways: '규칙을 저장하거나 입력 바꾸기',
+  ways: '다른 선택',
   host: '러너',
   inbox: '승인',
   key: '키',

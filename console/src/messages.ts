@@ -30,7 +30,7 @@ export const english = {
   folded: 'A part of the change is folded. Show all of it to allow it.',
   hidden: 'Invisible or direction-changing characters are shown as <U+…>.',
   held: 'Box',
-  ways: 'Save a rule or edit the input',
+  ways: 'More options',
   host: 'Runner',
   key: 'Key',
   keyHint: 'A key begins with ilk_. It is sent once and not kept.',

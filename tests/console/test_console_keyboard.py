@@ -134,7 +134,7 @@ def test_going_back_closes_the_dialog(browser: Any, stack: Stack) -> None:
 def test_a_rule_is_stored_as_shown_and_is_in_the_list_of_decisions(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "echo kept", "keys-rule")
     with page_of(browser, stack, f"/a/{approval}") as page:
-        page.get_by_text("Save a rule or edit the input").click()
+        page.get_by_text("More options").click()
         page.get_by_label("Scope").select_option("in every session")
         page.locator("#kept", has_text="shell").wait_for()
         shown = page.locator("#kept").inner_text()

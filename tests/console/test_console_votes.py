@@ -134,15 +134,12 @@ def test_a_vote_for_a_no_is_named_as_one_with_its_reason(browser: Any, stack: St
     vote_as_ann(stack, approval, "deny")
 
 
-def test_a_changed_input_for_an_agent_that_takes_none_is_a_refused_vote(browser: Any, stack: Stack) -> None:
+def test_an_agent_that_does_not_accept_a_changed_input_gets_none(browser: Any, stack: Stack) -> None:
     approval = asked(stack, "touch untaken", "untaken")
     with page_of(browser, stack, f"/console/a/{approval}") as page:
-        page.get_by_text("Save a rule or edit the input").click()
-        page.get_by_text("Change the input", exact=True).click()
-        page.get_by_text("If the agent accepts no changed input, the vote is refused.").wait_for()
-        page.get_by_role("button", name="Allow the changed input once", disabled=False).click()
-        page.get_by_role("alert").get_by_text("does not take a changed input").wait_for()
-        page.get_by_role("button", name="Allow once").wait_for()
+        page.get_by_text("More options").click()
+        page.get_by_text("This agent does not accept a changed input.").wait_for()
+        assert page.get_by_text("Change the input", exact=True).count() == 0
     answered(stack, approval, "deny")
 
 
@@ -161,7 +158,7 @@ def test_a_changed_input_is_shown_to_its_approver_and_linked_for_others(browser:
     approval = asked(stack, "[[tool:touch asked]]", "changed", "builtin")
     with page_of(browser, stack, f"/console/a/{approval}") as page, \
             page_of(browser, stack, f"/console/a/{approval}") as other:
-        page.get_by_text("Save a rule or edit the input").click()
+        page.get_by_text("More options").click()
         page.get_by_text("Change the input", exact=True).click()
         text = page.locator("#changed")
         text.fill(json.dumps({**json.loads(text.input_value()), "command": "touch changed"}))
