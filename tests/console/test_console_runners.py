@@ -60,8 +60,10 @@ def test_a_runners_version_system_and_clock_are_shown(browser: Any, stack: Stack
         page.get_by_role("heading", name="local · host ann's <b>laptop</b>", exact=True).wait_for()
         altered(page, nodes, device_name="local")
         page.get_by_role("heading", name="local", exact=True).wait_for()
-        for offset_ms, text, tone in ((90_500, "Its clock is 90.5 s ahead of the gateway’s.", "bad"),
-                                      (-7_200_000, "Its clock is 120 min behind the gateway’s.", "bad"),
+        for offset_ms, text, tone in ((89_500, "Its clock is 89.5 s ahead of the gateway’s.", "bad"),
+                                      (1_199_300, "Its clock is 20 min ahead of the gateway’s.", "bad"),
+                                      (-7_200_000, "Its clock is 2 h behind the gateway’s.", "bad"),
+                                      (-259_200_000, "Its clock is 3 d behind the gateway’s.", "bad"),
                                       (-1_500, "Its clock is 1.5 s behind the gateway’s.", "quiet"),
                                       (999, "Its clock matches the gateway’s.", "quiet")):
             altered(page, nodes, clock_offset_ms=offset_ms)
