@@ -27,8 +27,9 @@ export function pollHealth(reached: (answers: boolean) => void): () => void {
   };
 }
 
-/** Whether the gateway serves another build than this page's; it then lacks some of this page's files. */
-export async function isStale(): Promise<boolean> {
-  const answer = await fetch('/console/').catch(() => null);
-  return answer?.ok === true && !(await answer.text()).includes(document.scripts[0]!.getAttribute('src')!);
+/** Whether only a new page has all files: the gateway serves another build than this page's, or an attempt to load a file has
+ * failed, which Chromium remembers for the life of a page, and the gateway is reachable again. */
+export async function isStale(hasFailed: boolean): Promise<boolean> {
+  const answer = await fetch('/console/').catch(() => undefined);
+  return !!answer?.ok && (hasFailed || !(await answer.text()).includes(document.scripts[0]!.getAttribute('src')!));
 }

@@ -45,7 +45,7 @@ export const page: Record<MessageKey, string> = {
   loginOver: '로그인이 끝났습니다.',
   logout: '로그아웃',
   more: '아래에 내용이 더 있습니다. 허용하려면 끝까지 스크롤하세요.',
-  newer: '게이트웨이가 새 버전입니다. 새로 고치세요.',
+  newer: '새로 고치세요',
   next: '다음 승인',
   noAnswer: '게이트웨이가 응답하지 않았습니다. 연결되면 다시 시도하세요.',
   noGateway: '게이트웨이와 연결되어 있지 않습니다. 다시 시도하는 중…',

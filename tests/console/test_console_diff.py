@@ -103,7 +103,7 @@ def test_a_folded_change_cannot_be_granted_before_it_was_shown_in_full(page: Any
     assert rows(diff) == ["@@ -58,7 +58,7 @@", " line 57", " line 58", " line 59", "-line 60", "+line sixty",
                           " line 61", " line 62", " line 63"]
     read_to_end(page)
-    page.get_by_text("A part of the change is folded.").wait_for()
+    page.get_by_text("Part of the change is folded.").wait_for()
     allow = page.get_by_role("button", name="Allow once")
     assert allow.is_disabled()
     page.get_by_role("button", name=f"Show all {LONG + 2} lines").click()
