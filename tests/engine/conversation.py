@@ -199,13 +199,14 @@ class Table:
         """The turn_index that the session's next turn has."""
         return self.turn_indexes.get(session_id, -1) + 1
 
-    async def asked(self, session_id: str, command: str = "ls", turn_id: str = "t1", invocation: str = "i1") -> None:
+    async def asked(self, session_id: str, command: str = "ls", turn_id: str = "t1", invocation: str = "i1",
+                    tool: str = "shell") -> None:
         tool_input = msgspec.Raw(msgspec.json.encode({"command": command}))
         await self.send(session_id, "tool.invoke.request", p.ToolRequest(
-            invocation_id=invocation, turn_id=turn_id, tool_name="shell", input=tool_input, title=command))
+            invocation_id=invocation, turn_id=turn_id, tool_name=tool, input=tool_input, title=command))
         await self.send(session_id, "agent.interaction.request", p.InteractionRequest(
             interaction_id="x-" + invocation, interaction_type="PERMISSION", title=command,
-            context=p.InteractionContext(tool_name="shell", invocation_id=invocation)))
+            context=p.InteractionContext(tool_name=tool, invocation_id=invocation)))
 
     async def resolved(self, session_id: str, outcome: Any, invocation: str = "i1") -> None:
         await self.send(session_id, "x-interlock.interaction.resolved", p.InteractionResolved(

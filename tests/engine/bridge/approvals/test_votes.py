@@ -21,6 +21,7 @@ from interlock.ports.ledger import Put, WriteBatch
 from interlock.protocol import payloads as p
 from interlock.protocol.clock import iso
 from interlock.protocol.envelope import DPS_VERSION
+from interlock.protocol.hold import PROGRAM
 from interlock.protocol.identifiers import tenant_stream
 from interlock.protocol.limits import MAX_CARD_CHATS, MAX_CARDS
 from interlock.protocol.problems import Problem
@@ -294,6 +295,18 @@ async def test_a_changed_input_is_refused_before_the_vote_if_the_agent_cannot_us
     assert refused.value.code == "UnsupportedCapability"
     after = await shown(table, approval_id)
     assert (after.accepts_change, after.votes) == (False, [])
+
+
+@pytest.mark.req("P-2", "H-16")
+async def test_a_held_programs_start_cannot_be_changed_though_its_agent_accepts_changes() -> None:
+    table = Table()
+    session_id, first = await taking_changes(table)
+    await table.asked(session_id, invocation="i2", tool=PROGRAM)
+    approval_id = table.wire.last("x-interlock.interaction.held").payload.approval_id
+    assert [(await shown(table, one)).accepts_change for one in (first, approval_id)] == [True, False]
+    with pytest.raises(Problem) as refused:
+        await cast(table, approval_id, updated_input=msgspec.Raw(b'{"command":"ls"}'))
+    assert refused.value.code == "UnsupportedCapability"
 
 
 @pytest.mark.req("P-1", "P-2")

@@ -16,7 +16,7 @@ from interlock.ports.ledger import Put
 from interlock.protocol import payloads as p
 from interlock.protocol.box import LANDING
 from interlock.protocol.clock import iso
-from interlock.protocol.hold import Holding
+from interlock.protocol.hold import PROGRAM, Holding
 from interlock.protocol.limits import MAX_OPEN_APPROVAL_BYTES
 from interlock.protocol.records import DEVICES, ApprovalRecord, CommandRecord, DeliveryRecord, Judged
 from interlock.protocol.resources import Actor, Approval, ApprovalDoor, Delivery, OfferedOption
@@ -73,7 +73,10 @@ def _size(input_json: bytes | msgspec.Raw, subject: bytes | msgspec.Raw | msgspe
 
 
 def accepts_change(lane: Lane, tool_name: str | None, invocation_id: str | None) -> bool:
-    """Return whether the agent of a tool call accepts another input than the one that it asked about (P-2)."""
+    """Return whether the agent of a tool call accepts another input than the one that it asked about (P-2). A held
+    program's start cannot be changed: it is the box that asks about it, not the agent."""
+    if tool_name == PROGRAM:
+        return False
     return lane.state.features.get("updated_input") is True or (tool_name == LANDING and not invocation_id)
 
 
