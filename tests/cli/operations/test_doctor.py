@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from interlock.cli.operations.doctor import (
     HostFinding,
     chats,
     credentials,
+    disks,
     distributions,
     doctor,
     ledger,
@@ -37,6 +39,15 @@ def test_one_failed_check_is_the_exit_status(monkeypatch: pytest.MonkeyPatch, js
     monkeypatch.setattr("interlock.cli.operations.doctor.examine", lambda _where: iter(
         [HostFinding(f"check {number}", ok, "It is so.", "Do it.") for number, ok in enumerate(results)]))
     assert doctor(json=json) == (ExitStatus.DONE if all(results) else ExitStatus.FAILED)
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="it needs a second file system")
+def test_the_disk_of_the_runner_is_a_finding_if_it_is_another(tmp_path: Path) -> None:
+    assert [one.check for one in disks(tmp_path)] == ["disk space"]
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        (tmp_path / "runner").symlink_to(other)
+        found = [one.found for one in disks(tmp_path)]
+    assert [one.partition(" free at ")[2] for one in found] == [f"{tmp_path}.", f"{tmp_path}/runner."]
 
 
 @pytest.mark.anyio

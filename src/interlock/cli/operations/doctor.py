@@ -91,7 +91,7 @@ def examine(where: Where) -> Iterator[HostFinding]:
         return
     mode = stat.S_IMODE(state.stat().st_mode)
     yield HostFinding("state directory", not mode & 0o077, f"{state} ({mode:04o}).", f"Close it: chmod 700 {state}")
-    yield _disk(state)
+    yield from disks(state)
     yield _config(state)
     yield from ledger(state)
     yield _key(state)
@@ -114,10 +114,14 @@ def distributions() -> Iterator[HostFinding]:
                       "Remove interlock-sdk, then force pip to reinstall the whole distribution.")
 
 
-def _disk(state: Path) -> HostFinding:
-    free = shutil.disk_usage(state).free
-    return HostFinding("disk space", free >= LEAST_FREE_BYTES, f"{free // MIB} MiB free at {state}.",
-                       f"Free some: {LEAST_FREE_BYTES // MIB} MiB are the least to work with.")
+def disks(state: Path) -> Iterator[HostFinding]:
+    """Yield the free space of the state directory's disk, and of the runner's if that is another: agents wait while
+    the runner's outbox cannot be written."""
+    runner = state / "runner"
+    for place in [state, *([runner] if runner.is_dir() and runner.stat().st_dev != state.stat().st_dev else [])]:
+        free = shutil.disk_usage(place).free
+        yield HostFinding("disk space", free >= LEAST_FREE_BYTES, f"{free // MIB} MiB free at {place}.",
+                          f"Free some: {LEAST_FREE_BYTES // MIB} MiB are the least to work with.")
 
 
 def _config(state: Path) -> HostFinding:
