@@ -128,6 +128,14 @@ def test_output_that_another_terminal_showed_is_not_the_tools_reason(
 
 
 @pytest.mark.req("E-5")
+@pytest.mark.parametrize(("output", "printed"), [("one\ntwo\n", "one\ntwo\n"), ("it failed", "one\n")])
+def test_output_of_a_failed_tool_that_was_not_streamed_is_shown_from_its_result(
+    output: str, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(Screen("shell"), tool_output(0, "one\n"), result(output, "error"))
+    assert capsys.readouterr().out == printed
+
+
 def test_truncated_output_is_counted_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
     cut = p.Truncated(bytes_total=1000, bytes_kept=10, sha256="0" * 64)
     show(Screen("shell"), tool_output(0, "x" * 1000), result("xxxxxxxxxx", truncated=cut))

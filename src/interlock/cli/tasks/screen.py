@@ -342,6 +342,9 @@ class Screen:
             is_whole = result.truncated is None or streamed is None
             rest = (streamed or ScreenBlock(earlier)).rest(whole) if is_whole else ""
             self._tool_text("stdout", rest or "", result.invocation_id)
+        elif streamed is not None and streamed.text and isinstance(result.output, str) and result.truncated is None:
+            # A failed tool's output may be a sentence about the failure instead of what it streamed.
+            self._tool_text("stdout", streamed.rest(result.output) or "", result.invocation_id)
         self._end_fold(result.invocation_id)
         if result.truncated is not None:
             cut = result.truncated
